@@ -1,8 +1,9 @@
-/* Reads, changes and writes INI text. A model is a few hundred lines read once; but anyone may have written the text,
- * so every step is linear in its bytes: a hash table finds the names already seen.
+/* Reads, changes and writes INI text. A model is a few hundred lines read once; but anyone may have written
+ * the text, so every step is linear in its bytes: a hash table finds the names already seen.
  *
- * All strings, sections and entries lie in a chain of blocks that ini->memory owns. An array grows by moving to a piece
- * of twice the size when its count reaches a power of two; the old piece stays in the chain until ini_free. */
+ * All strings, sections and entries lie in a chain of blocks that ini->memory owns. An array grows
+ * by moving to a piece of twice the size when its count reaches a power of two; the old piece
+ * stays in the chain until ini_free. */
 #include "cfg/ini.h"
 
 #include <stdarg.h>
@@ -106,8 +107,8 @@ static bool is_key(struct piece p)
     ((p).bytes > EXCERPT_BYTES_MAX ? EXCERPT_BYTES_MAX : (int)(p).bytes), (p).begin,                                   \
         ((p).bytes > EXCERPT_BYTES_MAX ? "..." : "")
 
-/* Names seen so far, for ini_parse alone: open addressing, at most half full, indices begin at 1, and 0 is free. An
- * item is a section (entry_index SEEN_SECTION) or an entry of a section. */
+/* Names seen so far, for ini_parse alone: open addressing, at most half full, indices begin at 1, and 0 is
+ * free. An item is a section (entry_index SEEN_SECTION) or an entry of a section. */
 #define SEEN_SECTION UINT32_MAX
 struct seen_item {
     uint32_t section_index_plus1, entry_index;
@@ -122,8 +123,8 @@ static bool is_same_section(const struct ini_section *section, const char *kind,
     return strcmp(section->kind, kind) == 0 && strcmp(section->name, name) == 0;
 }
 
-/* The item of a section (key NULL), or of a key in the section of that index; if there is none, the free item where it
- * belongs. */
+/* The item of a section (key NULL), or of a key in the section of that index; if there is none,
+ * the free item where it belongs. */
 static struct seen_item *seen_find(const struct seen *seen, const struct ini *ini, uint32_t section_index,
                                    const char *key)
 {

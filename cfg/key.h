@@ -1,5 +1,6 @@
-/* A setting is one line of a table: name, type, default, range, unit, meaning. Reading, checking, --help and the
- * reference of cfg/README.md all come from this line (cfg/keys.def for the run, graph/op_*.c for the ops). */
+/* A setting is one line of a table: name, type, default, range, unit, meaning. Reading,
+ * checking, --help and the reference of cfg/README.md all come from this line (cfg/keys.def for
+ * the run, graph/op_*.c for the ops). */
 #ifndef HETERPS_CFG_KEY_H
 #define HETERPS_CFG_KEY_H
 
@@ -40,9 +41,9 @@ struct cfg_key {
 /* The key's default by the rules of the text; NULL: the key is required. */
 const char *cfg_default(const struct ini *ini, const struct cfg_key *key);
 
-/* Reads every key of a section into *out by the table; section == NULL gives the defaults. Unknown keys (with the
- * nearest known), wrong types and values out of range fail with file, line, expected and found. Texts point into the
- * ini, or at the table's default: copy a text to keep it past ini_free. */
+/* Reads every key of a section into *out by the table; section == NULL gives the defaults. Unknown keys (with
+ * the nearest known), wrong types and values out of range fail with file, line, expected and found. Texts
+ * point into the ini, or at the table's default: copy a text to keep it past ini_free. */
 MUST_USE status cfg_read(const struct ini *ini, const struct ini_section *section, const struct cfg_key *keys,
                          size_t key_count, void *out);
 

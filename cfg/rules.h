@@ -1,11 +1,11 @@
-/* The rules by which a model text is read. When a newer version changes a default or a rule, graphs compiled before
- * keep theirs: [model] rules is the version of graphs whose rules and defaults hold. A compiled graph's text has this
- * key (graph_compile writes the newest into a text without it). Texts of graphs of version 8, and of their saves, lack
- * it, and mean 8.
+/* The rules by which a model text is read. When a newer version changes a default or a rule, graphs compiled
+ * before keep theirs: [model] rules is the version of graphs whose rules and defaults hold. A compiled
+ * graph's text has this key (graph_compile writes the newest into a text without it). Texts of graphs of
+ * version 8, and of their saves, lack it, and mean 8.
  *
- * To change a default: its line in keys.def, or in the table of an optimizer, gets the new one, and UNTIL(8, "the old
- * one") at its end; if the key had another default before, OLDER(8, "the oldest one") follows. Other differences ask
- * rules_of, or settings.model_rules:
+ * To change a default: its line in keys.def, or in the table of an optimizer, gets the new one, and UNTIL(8,
+ * "the old one") at its end; if the key had another default before, OLDER(8, "the oldest one") follows. Other
+ * differences ask rules_of, or settings.model_rules:
  *
  *   9   the field `features` needs an ids_max; [fm] needs two vectors (graph/compile_columns.c, graph/op_fm.c)
  *       keys of Criteo's columns have the columns' names for seeds, as in all formats, and not their numbers

@@ -29,8 +29,8 @@ enum { REDUCE_F32, REDUCE_BF16 };
 enum { CACHE_PLAIN, CACHE_BLOCKS };
 enum cluster_placement { CLUSTER_SPREAD, CLUSTER_SERVERS, CLUSTER_LOCAL };
 enum { SYNC_BSP, SYNC_WSP, SYNC_ASP };
-/* Names of choices; each list ends in NULL. cfg_samplers: in the order of enum sampler (graph/graph.h); cfg_admits: of
- * enum admit_by (engine/base/row_life.h). */
+/* Names of choices; each list ends in NULL. cfg_samplers: in the order of enum sampler (graph/graph.h);
+ * cfg_admits: of enum admit_by (engine/base/row_life.h). */
 extern const char *const cfg_data_formats[],
     *const cfg_ids_over[],
         *const cfg_transforms[],

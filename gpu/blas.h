@@ -1,5 +1,5 @@
-/* Products by NVIDIA's cuBLASLt, where it is installed: opened at run time, never needed (gpu/product.c has kernels for
- * everything). */
+/* Products by NVIDIA's cuBLASLt, where it is installed: opened at run time, never needed
+ * (gpu/product.c has kernels for everything). */
 #ifndef HETERPS_GPU_BLAS_H
 #define HETERPS_GPU_BLAS_H
 
@@ -13,8 +13,8 @@ struct gpu;
 struct gpu_stream;
 struct gpu_blas;
 
-/* result = or += left [rows, terms] right [terms, cols], with bfloat16 or TF32 factors and float32 sums; all row-major,
- * strides are in elements. Then bias is added to each row, and negative sums become 0. */
+/* result = or += left [rows, terms] right [terms, cols], with bfloat16 or TF32 factors and float32 sums; all
+ * row-major, strides are in elements. Then bias is added to each row, and negative sums become 0. */
 struct gpu_blas_product {
     const void *left, *right;
     float *result;
@@ -31,9 +31,9 @@ struct gpu_blas_product {
 };
 
 struct gpu_blas_vt {
-    /* Gives the stream the product. *is_taken false: the library has no way for it, and nothing was given. The way is
-     * chosen once for a shape, so that the bits are the same every time; ways that add parts in the order in which they
-     * end are ruled out. Any thread. */
+    /* Gives the stream the product. *is_taken false: the library has no way for it, and nothing was given.
+     * The way is chosen once for a shape, so that the bits are the same every time; ways that add parts in
+     * the order in which they end are ruled out. Any thread. */
     status (*multiply)(struct gpu_blas *, struct gpu_stream *, const struct gpu_blas_product *, bool *is_taken);
     void (*close)(struct gpu_blas *);
 };

@@ -1,5 +1,5 @@
-/* How threads share the elements of [B, cols]: x goes over columns, y over examples, each in strides of the grid
- * (gpu_launch_each chooses the shape of block and grid). Kernels only. */
+/* How threads share the elements of [B, cols]: x goes over columns, y over examples, each in strides of the
+ * grid (gpu_launch_each chooses the shape of block and grid). Kernels only. */
 #ifndef HETERPS_GPU_EACH_H
 #define HETERPS_GPU_EACH_H
 
@@ -8,8 +8,8 @@
 
 #define EACH_EXAMPLE(b)                                                                                                \
     for (uint32_t b = blockIdx.y * blockDim.y + threadIdx.y; b < a.now->example_count; b += gridDim.y * blockDim.y)
-/* EACH_ROWS examples of a thread at a time, example_of(b, 0), …, as far as they exist: their loads from memory are
- * under way at once. */
+/* EACH_ROWS examples of a thread at a time, example_of(b, 0), …, as far as they exist: their loads
+ * from memory are under way at once. */
 #define EACH_EXAMPLES(b)                                                                                               \
     for (uint32_t b = blockIdx.y * blockDim.y + threadIdx.y; b < a.now->example_count;                                 \
          b += EACH_ROWS * gridDim.y * blockDim.y)

@@ -43,8 +43,8 @@ struct dropout_args {
     float rate;
     uint32_t adds;
 };
-/* to[b][g * to_group + to_begin + i] = or += from[b][g * from_group + from_begin + i] for i < part, g < cols /
- * part; from NULL: 0 */
+/* to[b][g * to_group + to_begin + i] = or += from[b][g * from_group + from_begin + i] for i <
+ * part, g < cols / part; from NULL: 0 */
 struct move_args {
     const struct gpu_now *now;
     struct gpu_in from;

@@ -1,10 +1,11 @@
-/* Runs CUDA kernels on the host, one launch at a time on the calling thread, and finds errors that a card would not
- * report.
+/* Runs CUDA kernels on the host, one launch at a time on the calling thread, and finds
+ * errors that a card would not report.
  *
- * Each thread of a block is a fiber with its own stack. A seeded draw chooses one that can run, and it goes on until it
- * has to wait for others (a barrier, a shuffle) or ends. Kernels are compiled with the compiler's thread-sanitizer
- * calls before every access to memory. These calls ask (emu_check.c) whether the byte lies in memory of the device, and
- * whether another thread of the block has touched it since the last barrier of both. So a launch fails when
+ * Each thread of a block is a fiber with its own stack. A seeded draw chooses one that can run, and it goes
+ * on until it has to wait for others (a barrier, a shuffle) or ends. Kernels are compiled with the
+ * compiler's thread-sanitizer calls before every access to memory. These calls ask (emu_check.c) whether the
+ * byte lies in memory of the device, and whether another thread of the block has touched it since the last
+ * barrier of both. So a launch fails when
  *
  *     an access is out of bounds, or of memory that has been freed
  *     two threads, also of two blocks, access the same byte, at least one writes, and no barrier lies between
@@ -15,8 +16,8 @@
  *     a thread uses a copy that a barrier counts, or a product of four warps, without waiting for it
  *         (gpu/emu/emu_wgmma.c)
  *
- * whatever the result: a missing __syncthreads is found even if the drawn order is harmless. Only in test builds, and
- * not under ThreadSanitizer, which needs the same calls. */
+ * whatever the result: a missing __syncthreads is found even if the drawn order is harmless. Only in test
+ * builds, and not under ThreadSanitizer, which needs the same calls. */
 #ifndef HETERPS_GPU_EMU_H
 #define HETERPS_GPU_EMU_H
 
@@ -39,12 +40,12 @@ struct emu_launch {
     const void *args;           /* borrowed; copied for each thread */
     uint32_t args_bytes;
 };
-/* Runs the kernel to its end. INVALID tells the error, its thread and block, and its place; the memory that the kernel
- * has written then holds anything. MEMORY. */
+/* Runs the kernel to its end. INVALID tells the error, its thread and block, and its place; the memory that
+ * the kernel has written then holds anything. MEMORY. */
 MUST_USE status emu_launch(const struct emu_launch *launch, uint64_t seed);
 
-/* Takes memory of the device, not zeroed, 256-byte aligned, with bytes around it that nobody may touch. MEMORY. Any
- * thread. */
+/* Takes memory of the device, not zeroed, 256-byte aligned, with bytes around it that nobody
+ * may touch. MEMORY. Any thread. */
 MUST_USE status emu_alloc(void **memory, size_t bytes, const char *name);
 /* NULL is ignored; any other address that is not allocated stops the program. */
 void emu_free(void *memory);
@@ -59,8 +60,8 @@ struct emu_site {
 };
 /* From now on threads pass this barrier in launches of the calling thread as if it were not there; NULL: none. */
 void emu_drop(const struct emu_site *site);
-/* Barriers that launches of the calling thread have reached, each once: copies up to `max`, returns the number of
- * all. */
+/* Barriers that launches of the calling thread have reached, each once: copies up to
+ * `max`, returns the number of all. */
 uint32_t emu_sites(const struct emu_site **sites, uint32_t max);
 
 /* --- what kernels call (gpu/kernel.h) -------------------------------------------------------------- */
@@ -80,8 +81,8 @@ void *emu_shared(const struct emu_site *site, size_t bytes);
 uint32_t emu_atomic_add(uint32_t *at, uint32_t value);
 /* All 32 lanes come, each with its own argument; work is called once with all of these, then the lanes go on. */
 void emu_warp_do(const struct emu_site *site, void (*work)(void *const lane[]), void *own);
-/* cp.async into `bytes` (4, 8, 16) of shared memory: copies the first from_bytes, and zeroes the others, when this
- * thread waits until at most groups_left of its closed groups are under way. */
+/* cp.async into `bytes` (4, 8, 16) of shared memory: copies the first from_bytes, and zeroes the others, when
+ * this thread waits until at most groups_left of its closed groups are under way. */
 void emu_copy_begin(const struct emu_site *site, void *to, const void *from, uint32_t bytes, uint32_t from_bytes);
 void emu_copy_close(void);
 void emu_copy_wait(const struct emu_site *site, uint32_t groups_left);
@@ -89,8 +90,8 @@ void emu_copy_wait(const struct emu_site *site, uint32_t groups_left);
 void emu_ldmatrix(const struct emu_site *site, uint32_t *to, uint32_t count, bool is_transposed, const void *row);
 /* mma.m16n8k16: c += a b, of bfloat16. */
 void emu_mma_bf16(const struct emu_site *site, float *c, const uint32_t *a, const uint32_t *b);
-/* mma.m16n8k8: the same of TF32; fails where one of the 13 bits that TF32 lacks is set in a factor, because a card
- * leaves the result open. */
+/* mma.m16n8k8: the same of TF32; fails where one of the 13 bits that TF32 lacks is set in a factor, because
+ * a card leaves the result open. */
 void emu_mma_tf32(const struct emu_site *site, float *c, const uint32_t *a, const uint32_t *b);
 /* As gpu/wgmma.h says. bytes: 0, or the bytes that are expected from now on. */
 void emu_barrier_init(const struct emu_site *site, uint64_t *barrier, uint32_t count);

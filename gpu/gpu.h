@@ -1,14 +1,14 @@
-/* A card, as far as other code needs to know it: memory, streams of work, and kernels by number. Two kinds: `cuda`
- * (gpu/cuda) and `emu` (gpu/emu/gpu_emu.c), which runs the same kernels on the host, in tests.
+/* A card, as far as other code needs to know it: memory, streams of work, and kernels by number. Two kinds:
+ * `cuda` (gpu/cuda) and `emu` (gpu/emu/gpu_emu.c), which runs the same kernels on the host, in tests.
  *
  *     gpu_take ──▶ memory of the card            gpu_copy, gpu_clear, gpu_launch ──▶ a stream: done in order, some time
  *     gpu_host_take ──▶ memory of the host       gpu_record ──▶ an event ──▶ gpu_follow: another stream waits for it;
  *         that the card copies from directly                        └──────▶ gpu_wait, gpu_is_done: the host does
  *     gpu_capture, …, gpu_captured ──▶ a list of work ──▶ gpu_replay: given to a stream as one
  *
- * A failure of the card comes from the call that notices it first. The message names the call, its arguments, and the
- * card's own words; the contents of its memory are then worthless. A thread may use a card while others do, but a
- * stream and its events only one at a time. */
+ * A failure of the card comes from the call that notices it first. The message names the call, its arguments,
+ * and the card's own words; the contents of its memory are then worthless. A thread may use a card while
+ * others do, but a stream and its events only one at a time. */
 #ifndef HETERPS_GPU_GPU_H
 #define HETERPS_GPU_GPU_H
 
@@ -108,8 +108,8 @@ static inline status gpu_host_take(struct gpu *g, size_t bytes, const char *what
     return g->vt->host_take(g, bytes, what, memory);
 }
 static inline void gpu_host_give(struct gpu *g, void *memory) { g->vt->host_give(g, memory); }
-/* Keeps existing memory of the host in its place, until gpu_host_unpin, which comes before the memory is given back.
- * Where this fails, copies are right but slower: the host waits for them. */
+/* Keeps existing memory of the host in its place, until gpu_host_unpin, which comes before the memory is
+ * given back. Where this fails, copies are right but slower: the host waits for them. */
 static inline status gpu_host_pin(struct gpu *g, void *memory, size_t bytes)
 {
     return g->vt->host_pin(g, memory, bytes);
@@ -160,9 +160,9 @@ static inline status gpu_is_done(struct gpu *g, struct gpu_event *event, bool *i
 {
     return g->vt->is_done(g, event, is_done);
 }
-/* From here on work given to the stream (copies, clears, launches) is not done but recorded, until gpu_captured makes a
- * list of it. The list keeps the addresses; the memory there is read when the list is done. Nothing may be waited for
- * in between. */
+/* From here on work given to the stream (copies, clears, launches) is not done but recorded, until
+ * gpu_captured makes a list of it. The list keeps the addresses; the memory there is read when the list is
+ * done. Nothing may be waited for in between. */
 static inline status gpu_capture(struct gpu *g, struct gpu_stream *s) { return g->vt->capture(g, s); }
 static inline status gpu_captured(struct gpu *g, struct gpu_stream *s, struct gpu_list **list)
 {

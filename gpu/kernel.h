@@ -1,5 +1,5 @@
-/* The words of kernels. A kernel is CUDA C that is C as well: one source, which nvcc compiles for the card and the C
- * compiler for the emulation (gpu/emu.h), where every kernel is tested.
+/* The words of kernels. A kernel is CUDA C that is C as well: one source, which nvcc compiles for the card
+ * and the C compiler for the emulation (gpu/emu.h), where every kernel is tested.
  *
  *     struct relu_args { const float *in; float *out; uint32_t count; };     the kernel's argument, by value: a
  *                                                                            struct NAME_args
@@ -10,10 +10,10 @@
  *         if (i < a.count) a.out[i] = fmaxf(a.in[i], 0);
  *     }
  *
- * threadIdx, __syncthreads, __shfl_xor_sync and so on mean the same as in CUDA. SHARED(float, tile, 32 * 33) is an
- * array of the block's shared memory; SHARED_LARGE is the only array of a kernel that is GPU_KERNEL_LARGE in
- * gpu/kernels.def. a * b + c is never contracted: kernels write fmaf where they mean it, so that both sides round
- * alike. */
+ * threadIdx, __syncthreads, __shfl_xor_sync and so on mean the same as in CUDA. SHARED(float, tile, 32 * 33)
+ * is an array of the block's shared memory; SHARED_LARGE is the only array of a kernel that is
+ * GPU_KERNEL_LARGE in gpu/kernels.def. a * b + c is never contracted: kernels write fmaf where they mean it,
+ * so that both sides round alike. */
 #ifndef HETERPS_GPU_KERNEL_H
 #define HETERPS_GPU_KERNEL_H
 

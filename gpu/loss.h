@@ -23,8 +23,9 @@ struct pair_loss_backward_args {
     uint32_t kind, x_adds, y_adds;
     float scale, margin;
 };
-/* -log of the target's part of softmax(x - log_q), over columns that are no accidental hits. Without log_q: of
- * softmax(x), and the label names the target. Saves loss, greatest and sum (graph/op.h). A warp an example. */
+/* -log of the target's part of softmax(x - log_q), over columns that are no accidental hits.
+ * Without log_q: of softmax(x), and the label names the target. Saves loss, greatest and sum
+ * (graph/op.h). A warp an example. */
 struct log_loss_forward_args {
     const struct gpu_now *now;
     struct gpu_in x, log_q, label;
@@ -58,8 +59,9 @@ struct nce_backward_args {
     uint32_t cols, corrects, adds;
     float scale, log_k;
 };
-/* The rank of one target among an example's scores, and its value (graph/metric.c). With a label the target is the
- * class that it names, or with one column the sign; else column 0, or the score against `also`. A warp an example. */
+/* The rank of one target among an example's scores, and its value (graph/metric.c). With a label the
+ * target is the class that it names, or with one column the sign; else column 0, or the score
+ * against `also`. A warp an example. */
 enum metric_kind { METRIC_ACCURACY, METRIC_HIT_RATE, METRIC_NDCG };
 struct metric_rank_args {
     const struct gpu_now *now;

@@ -1,12 +1,12 @@
-/* Elementary functions of kernels, from additions, multiplications and explicit fused multiply-adds: the same bits on
- * every card and in the emulation. */
+/* Elementary functions of kernels, from additions, multiplications and explicit fused multiply-adds: the same
+ * bits on every card and in the emulation. */
 #ifndef HETERPS_GPU_MATH_H
 #define HETERPS_GPU_MATH_H
 
 #include "gpu/kernel.h"
 
-/* e^x: 2^k times a polynomial in the rest, |r| <= ln(2) / 2 (Cephes' expf, minimax of degree 7; relative error
- * under 1e-7); 0 below -103.97, infinity above 88.72. */
+/* e^x: 2^k times a polynomial in the rest, |r| <= ln(2) / 2 (Cephes' expf, minimax of degree 7; relative
+ * error under 1e-7); 0 below -103.97, infinity above 88.72. */
 DEVICE float gpu_exp(float x)
 {
     if (x != x) return x;
@@ -40,8 +40,8 @@ DEVICE float gpu_log1p(float x)
     return 2 * __fmaf_rn(p * f2, f, f);
 }
 
-/* engine/base/bf16.h: the nearest bfloat16, of two the even one, in the upper half of the word; numbers below 2^-126
- * become zeros. */
+/* engine/base/bf16.h: the nearest bfloat16, of two the even one, in the upper half of the word;
+ * numbers below 2^-126 become zeros. */
 DEVICE uint32_t bf16_bits(float x)
 {
     const uint32_t bits = __float_as_uint(x), magnitude = bits & 0x7fffffffu;
@@ -88,8 +88,8 @@ DEVICE float gpu_tanh(float x)
     return x < 0 ? -y : y;
 }
 
-/* enum activation of graph/op.h. The first three without a branch: a jump through a table takes longer than everything
- * else. */
+/* enum activation of graph/op.h. The first three without a branch: a jump through a table
+ * takes longer than everything else. */
 DEVICE float gpu_activation(uint32_t activation, float slope, float x)
 {
     if (activation <= 2) {

@@ -1,5 +1,5 @@
-/* The instructions for matrices, and copies into shared memory that go on beside everything else: for kernels only. On
- * the host gpu/emu has them, and says how it adds.
+/* The instructions for matrices, and copies into shared memory that go on beside everything else: for kernels
+ * only. On the host gpu/emu has them, and says how it adds.
  *
  *     tile_copy(to, from, bytes, from_bytes)       cp.async (sm_80; before, a plain copy): 4 or 16 bytes, those
  *                                                  behind from_bytes become 0
@@ -17,7 +17,8 @@
  *     a[i]   row l / 4 + 8 (i % 2), terms 2 (l % 4) + 8 (i / 2), + 1    b[i]   col l / 4, terms 2 (l % 4) + 8 i, + 1
  *     TF32:  row l / 4 + 8 (i % 2), term l % 4 + 4 (i / 2)                     col l / 4, term l % 4 + 4 i
  *     c[i]   row l / 4 + 8 (i / 2), col 2 (l % 4) + i % 2
- *     matrix_load: to[m]: row l / 4 of matrix m, cols 2 (l % 4), + 1; rows of 4 words: word l % 4 of row l / 4 */
+ *     matrix_load: to[m]: row l / 4 of matrix m, cols 2 (l % 4), + 1; rows of 4 words: word l % 4 of row l /
+ *     4 */
 #ifndef HETERPS_GPU_MMA_H
 #define HETERPS_GPU_MMA_H
 

@@ -24,8 +24,8 @@ struct norm_forward_args {
     uint32_t cols;
     float eps;
 };
-/* sums[0][i]: of dy over the examples; sums[1][i]: of dy times the normalised input; both are added to the gradients
- * that they are. NULL: nobody wants this gradient. */
+/* sums[0][i]: of dy over the examples; sums[1][i]: of dy times the normalised input; both are added to the
+ * gradients that they are. NULL: nobody wants this gradient. */
 struct norm_sums_args {
     const struct gpu_now *now;
     struct gpu_in in, dout;

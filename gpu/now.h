@@ -1,5 +1,5 @@
-/* Micro-batches and tensors as kernels see them. Numbers that differ between micro-batches lie in memory of the card,
- * so that a captured list of launches can be replayed for every micro-batch. */
+/* Micro-batches and tensors as kernels see them. Numbers that differ between micro-batches lie in memory of
+ * the card, so that a captured list of launches can be replayed for every micro-batch. */
 #ifndef HETERPS_GPU_NOW_H
 #define HETERPS_GPU_NOW_H
 

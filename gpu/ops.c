@@ -18,8 +18,8 @@ status gpu_op_runs(const struct graph *graph, const struct graph_node *n)
     return op->check ? op->check(graph, n) : ST_OK;
 }
 
-/* Threads of a block along the columns: one for each column, at most all threads; the other threads go along the
- * examples. */
+/* Threads of a block along the columns: one for each column, at most all threads; the other
+ * threads go along the examples. */
 static uint32_t width_of(uint32_t cols)
 {
     uint32_t width = 1;

@@ -22,13 +22,13 @@ struct gpu_work {
     const uint32_t *const *node_words; /* [forward_count]: in memory of the card (gpu_node_words_fill), or NULL */
 };
 
-/* Gives the stream the launches of one node (the forward node in both passes). All memory in the context is the card's:
- * views, batch and ticket point to it; their shapes are the host's to read. */
+/* Gives the stream the launches of one node (the forward node in both passes). All memory in the context is
+ * the card's: views, batch and ticket point to it; their shapes are the host's to read. */
 typedef status gpu_op_run(const struct gpu_work *, const struct op_context *, const struct graph_node *);
 struct gpu_op {
     gpu_op_run *forward, *backward; /* NULL: this op stays on the CPU */
-    /* Only of some ops. NULL: the card runs every node; scratch memory is the numbers of a parameter; no factor is
-     * rounded; the node has no words. */
+    /* Only of some ops. NULL: the card runs every node; scratch memory is the numbers of a parameter; no
+     * factor is rounded; the node has no words. */
     status (*check)(const struct graph *g, const struct graph_node *n); /* for gpu_op_runs */
     size_t (*scratch_floats)(const struct graph *g, const struct graph_node *n);
     bool (*is_rounded)(const struct graph_node *n);
@@ -55,21 +55,21 @@ void gpu_embed_bag_words_fill(const struct graph *g, const struct graph_node *n,
         attr_;                                                                                                         \
     })
 
-/* INVALID, with a sentence without place, where no card runs the node in either pass: for placement. embed_bag runs
- * only where the ticket's rows are in the card's memory, which its caller has to know. */
+/* INVALID, with a sentence without place, where no card runs the node in either pass: for placement.
+ * embed_bag runs only where the ticket's rows are in the card's memory, which its caller has to know. */
 MUST_USE status gpu_op_runs(const struct graph *graph, const struct graph_node *n);
 
-/* The least scratch memory for all ops of the graph, where gradients are summed in one part; GPU_SCRATCH_FLOATS allow
- * several parts. */
+/* The least scratch memory for all ops of the graph, where gradients are summed in one part;
+ * GPU_SCRATCH_FLOATS allow several parts. */
 size_t gpu_scratch_floats(const struct graph *graph);
 /* The numbers of a node's greatest parameter. */
 size_t gpu_node_param_floats(const struct graph *graph, const struct graph_node *n);
 #define GPU_SCRATCH_FLOATS ((size_t)16 << 20)
 #define GPU_GRID_Y_MAX     65535u
 
-/* Whether a library would get products of the node: where its factors are rounded, on cards that can. Not on cards
- * whose own kernels take packed factors: these are about as fast, faster on rows of odd widths, and give the same bits
- * with or without a library. */
+/* Whether a library would get products of the node: where its factors are rounded, on cards that can. Not on
+ * cards whose own kernels take packed factors: these are about as fast, faster on rows of odd widths, and
+ * give the same bits with or without a library. */
 bool gpu_node_wants_library(const struct gpu *gpu, const struct graph_node *n);
 /* Words of an op's node that are known beforehand: their count, and the words. */
 uint32_t gpu_node_words(const struct graph *g, const struct graph_node *n);
@@ -91,13 +91,13 @@ MUST_USE status gpu_rows_take(const struct gpu_work *w, const struct table_updat
                               uint32_t count, float *packed);
 MUST_USE status gpu_sum_params(const struct gpu_work *w, const struct param_sums *sums);
 
-/* One product of a fully connected layer by our own kernels, described like the library's (gpu/blas.h): for benchmarks
- * of both. Left transposed is the gradient of weights: its result is contiguous, and it adds. Right transposed is the
- * gradient of the input; else it is forward. w->now has the rows of the micro-batch. precision: of cfg/settings.h; the
- * card must have it. First prepare: p's factors are float32, rows aligned to 16 bytes. *ready has factors in the form
- * that the product needs, in p's workspace if the form is another one (gpu_factors_floats and, for gradients in parts,
- * more), and the rest of the workspace. Then call gpu_product with *ready, any number of times. for_library: the form
- * that the library needs (gpu/blas.h). */
+/* One product of a fully connected layer by our own kernels, described like the library's (gpu/blas.h): for
+ * benchmarks of both. Left transposed is the gradient of weights: its result is contiguous, and it adds.
+ * Right transposed is the gradient of the input; else it is forward. w->now has the rows of the micro-batch.
+ * precision: of cfg/settings.h; the card must have it. First prepare: p's factors are float32, rows aligned
+ * to 16 bytes. *ready has factors in the form that the product needs, in p's workspace if the form is another
+ * one (gpu_factors_floats and, for gradients in parts, more), and the rest of the workspace. Then call
+ * gpu_product with *ready, any number of times. for_library: the form that the library needs (gpu/blas.h). */
 size_t gpu_factors_floats(uint32_t rows, uint32_t cols, uint32_t terms);
 MUST_USE status gpu_factors_prepare(const struct gpu_work *w, const struct gpu_blas_product *p, uint32_t precision,
                                     bool for_library, struct gpu_blas_product *ready);

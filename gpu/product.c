@@ -1,5 +1,6 @@
-/* Launches of fc: chooses kernels, prepares factors in scratch memory, and sums gradients of weights in parts, so that
- * all of a card has work. All choices, and so the order of additions, follow from the graph and the card alone. */
+/* Launches of fc: chooses kernels, prepares factors in scratch memory, and sums gradients of
+ * weights in parts, so that all of a card has work. All choices, and so the order of additions,
+ * follow from the graph and the card alone. */
 #include "gpu/product.h"
 
 #include "cfg/settings.h"
@@ -32,8 +33,8 @@ static const struct tile f32_tiles[] = {TILE(f32, 128, 128), TILE(f32, 64, 64), 
 static const struct tile *const tiles_of[FACTOR_KINDS] = {
     [FACTOR_F32] = f32_tiles, [FACTOR_F32_ROUNDED] = f32_tiles, [FACTOR_BF16] = bf16_tiles, [FACTOR_TF32] = tf32_tiles};
 
-/* The largest tile that the columns fill and that gives TILES_LEAST blocks work; else the smallest. A card has room for
- * hundreds of blocks. */
+/* The largest tile that the columns fill and that gives TILES_LEAST blocks work; else the smallest. A card
+ * has room for hundreds of blocks. */
 #define TILES_LEAST 96u
 static const struct tile *tile_choose(enum factor_kind kind, uint32_t rows, uint32_t cols, uint32_t parts_most)
 {
@@ -44,9 +45,10 @@ static const struct tile *tile_choose(enum factor_kind kind, uint32_t rows, uint
     return t;
 }
 
-/* Kernels of packed factors (gpu/product_packed.h). room: blocks at once on a multiprocessor. Nanoseconds on an H100:
- * step_ns for 128 bytes of a tile's terms, where every multiprocessor has tiles; end_ns for a tile's beginning and end.
- * From the times of heterps-run bench card --shape MxNxK, for shapes with few and with many of either. */
+/* Kernels of packed factors (gpu/product_packed.h). room: blocks at once on a multiprocessor.
+ * Nanoseconds on an H100: step_ns for 128 bytes of a tile's terms, where every multiprocessor has tiles;
+ * end_ns for a tile's beginning and end. From the times of heterps-run bench card --shape MxNxK, for
+ * shapes with few and with many of either. */
 static const struct packed_tile {
     uint32_t cols, room, step_ns, end_ns;
     enum gpu_kernel bf16, tf32;
@@ -103,8 +105,8 @@ struct fc {
     struct scratch scratch;
 };
 
-/* Floats for a prepared factor, packed or not, in multiples of 256 bytes: room for float32 even if it is bfloat16, so
- * that cards with and without bfloat16 have one plan. */
+/* Floats for a prepared factor, packed or not, in multiples of 256 bytes: room for float32 even if it is
+ * bfloat16, so that cards with and without bfloat16 have one plan. */
 static size_t prepared_floats(uint32_t rows, uint32_t cols)
 {
     return (size_t)(divide_up(rows, 64) * 64) * (divide_up(cols, 64) * 64);
@@ -177,8 +179,8 @@ static status parts_add(const struct gpu_work *w, const float *parts, float *to,
                       (struct gpu_dim){block, 1, 1}, &args, sizeof args);
 }
 
-/* Prepares the factor *f of `rows` rows; is_copied: *f becomes a copy, of the node's kind. Adds the sums of the columns
- * to col_sums, unless NULL. out: f is multiplied by the slope at this output, unless NULL. */
+/* Prepares the factor *f of `rows` rows; is_copied: *f becomes a copy, of the node's kind. Adds the sums of
+ * the columns to col_sums, unless NULL. out: f is multiplied by the slope at this output, unless NULL. */
 static status prepare(struct fc *fc, struct product_factor *f, uint32_t rows, bool is_of_batch, bool is_copied,
                       const struct product_factor *out, float *col_sums)
 {
@@ -221,8 +223,9 @@ struct packing {
     struct factor_pack_args args;
     uint32_t count, blocks;
 };
-/* Adds a factor of `rows` rows. *as_rows: packed with its rows as rows, its columns as terms; *as_terms: the other way;
- * NULL: not packed so. out as above. has_sums, for the first factor only: room for sums of columns. */
+/* Adds a factor of `rows` rows. *as_rows: packed with its rows as rows, its columns as terms;
+ * *as_terms: the other way; NULL: not packed so. out as above. has_sums, for the first factor
+ * only: room for sums of columns. */
 static void pack_add(struct fc *fc, struct packing *p, const struct product_factor *from, uint32_t rows,
                      bool is_of_batch, const struct product_factor *out, bool has_sums, struct product_factor *as_rows,
                      struct product_factor *as_terms)
@@ -299,13 +302,13 @@ static bool blas_wants(const struct fc *fc, enum pass pass, const struct product
         args->cols < BLAS_SIDE_LEAST || args->terms < BLAS_SIDE_LEAST ||
         (result->groups > 1 && result->stride != result->groups * result->width))
         return false;
-    /* Where din is added to an old value, only our kernels can multiply the new part by the slope. Narrower gradients
-     * of weights are summed in parts, for which the library fixes no order. */
+    /* Where din is added to an old value, only our kernels can multiply the new part by the slope. Narrower
+     * gradients of weights are summed in parts, for which the library fixes no order. */
     if (pass == DIN) return !(args->activation != ACT_NONE && args->adds);
     return pass == FORWARD || args->rows * args->cols >= BLAS_DWEIGHT_LEAST;
 }
-/* Gives the library the product, with all rows: prepared factors have zeros behind the rows of the micro-batch. Of the
- * work after the sums it does bias and relu; the caller does the rest. */
+/* Gives the library the product, with all rows: prepared factors have zeros behind the rows of the
+ * micro-batch. Of the work after the sums it does bias and relu; the caller does the rest. */
 static status blas_run(const struct fc *fc, enum pass pass, const struct product_args *args, bool *is_taken)
 {
     const struct product_result *result = &args->result;
@@ -505,8 +508,8 @@ status gpu_product(const struct gpu_work *w, const struct gpu_blas_product *p, u
     return product_run(&fc, pass, tile_choose(fc.kind, p->rows, p->cols, 1), 1, &args);
 }
 
-/* din, dweight: complete but for dz; one may be NULL. out: dz is multiplied by the slope at this output, unless
- * NULL. */
+/* din, dweight: complete but for dz; one may be NULL. out: dz is multiplied by the
+ * slope at this output, unless NULL. */
 static status backward_packed(struct fc *fc, const struct product_factor *dz, const struct product_factor *out,
                               float *dbias, struct product_args *din, struct product_args *dweight)
 {

@@ -1,10 +1,10 @@
-/* Products in float32 by fused multiply-adds. A block of 256 threads computes a tile of 16 TM x 16 TN sums, a thread TM
- * x TN of them; the factors pass through shared memory, DEPTH terms a stage, STAGES stages: while one stage is
- * multiplied, the copies of three are under way.
+/* Products in float32 by fused multiply-adds. A block of 256 threads computes a tile of 16 TM x 16 TN sums, a
+ * thread TM x TN of them; the factors pass through shared memory, DEPTH terms a stage, STAGES stages: while
+ * one stage is multiplied, the copies of three are under way.
  *
- *     shared: left [stage][DEPTH][16 TM + 4], right likewise: a term after another, so that a thread's rows and columns
- *     are taken four at a time; with the 4 the copies of factors whose terms are neighbours in memory meet no bank
- *     twice.
+ *     shared: left [stage][DEPTH][16 TM + 4], right likewise: a term after another, so that a thread's
+ *     rows and columns are taken four at a time; with the 4 the copies of factors whose terms are
+ *     neighbours in memory meet no bank twice.
  *
  * Each sum adds its terms in order, one after another, in any tile: results are the same bits every time. */
 #include "gpu/product_tile.h"
@@ -158,8 +158,8 @@ F32_PRODUCT(f32_dweight_64x16, PASS_OF_DWEIGHT, 4, 1)
 
 /* --- factors ---------------------------------------------------------------------------------------- */
 
-/* The nearest TF32, float32 whose lower 13 bits are zeros; of two equally near the one further from zero, like
- * cvt.rna.tf32.f32. */
+/* The nearest TF32, float32 whose lower 13 bits are zeros; of two equally near the one further
+ * from zero, like cvt.rna.tf32.f32. */
 DEVICE float tf32_round(float x)
 {
     const uint32_t bits = __float_as_uint(x), is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
@@ -257,8 +257,8 @@ DEVICE void tile_pack(const struct pack_factor *a, uint32_t kind, const float *t
     }
 }
 
-/* A block goes down 64 columns, a tile of 64 rows at a time, to the last row; the last tile has zeros behind the rows
- * and beside the columns. */
+/* A block goes down 64 columns, a tile of 64 rows at a time, to the last row; the last tile has zeros behind
+ * the rows and beside the columns. */
 DEVICE void factor_go(const struct factor_pack_args *a, const struct pack_factor *f, uint32_t block, float *tile)
 {
     const uint32_t col_blocks = (f->cols + PACK_SIDE - 1) / PACK_SIDE, part = block / col_blocks,

@@ -1,5 +1,5 @@
-/* The three products of a fully connected layer (graph/op_fc.c) on a card. Tensors [B, G * width] are taken as [B * G,
- * width].
+/* The three products of a fully connected layer (graph/op_fc.c) on a card. Tensors [B, G *
+ * width] are taken as [B * G, width].
  *
  *     factor_prepare    rounds a factor to bfloat16 or TF32, or multiplies dout by its slope, into scratch memory;
  *                       sums of columns on the way: dbias
@@ -11,8 +11,8 @@
  *                       packed factors, on matrix units as compute capability 9.0 has them, of any pass
  *                       (product_packed.h)
  *
- * A pass is forward, din or dweight. All kernels of a pass compute the same; a block computes a tile of SIDES rows and
- * columns. */
+ * A pass is forward, din or dweight. All kernels of a pass compute the same; a block computes a
+ * tile of SIDES rows and columns. */
 #ifndef HETERPS_GPU_PRODUCT_H
 #define HETERPS_GPU_PRODUCT_H
 
@@ -22,8 +22,8 @@
 #define PRODUCT_MMA_CAPABILITY    80u                     /* from this one on cards have matrix units for both */
 #define PRODUCT_PACKED_CAPABILITY 90u                     /* its own matrix units take packed factors */
 #define PRODUCT_LARGE_BYTES       (4u * 64 * (256 + 128)) /* of shared memory: …_256x128 */
-/* packed_SIDES: two groups of four warps that multiply, and a warp that copies; where there are many sums, a third
- * group in its place, which leaves its registers to the others. */
+/* packed_SIDES: two groups of four warps that multiply, and a warp that copies; where there are many sums, a
+ * third group in its place, which leaves its registers to the others. */
 #define PACKED_THREADS(cols) ((cols) == 256 ? 384u : 288u)
 #define PACKED_ROWS          128u
 #define PACKED_BLOCK_ROWS    64u
@@ -38,8 +38,8 @@
 /* Most blocks that prepare a factor; most parts, where the sums of its columns are wanted. */
 #define PREPARE_BLOCKS 1056u
 #define PREPARE_PARTS  64u
-/* A gradient of weights is summed in parts until there are this many blocks, two for each multiprocessor of an H200; no
- * part has fewer rows than PART_ROWS. */
+/* A gradient of weights is summed in parts until there are this many blocks, two for each multiprocessor of
+ * an H200; no part has fewer rows than PART_ROWS. */
 #define PART_BLOCKS 264u
 #define PART_ROWS   256u
 
@@ -51,8 +51,8 @@ enum factor_kind {
     FACTOR_TF32, /* float32 whose lower 13 bits are zeros */
     FACTOR_KINDS
 };
-/* Row m of a matrix lies at data + m / groups * stride + m % groups * width elements. Aligned: 16 bytes can be taken at
- * a time, from every fourth (float32, TF32) or eighth (bfloat16) column on. */
+/* Row m of a matrix lies at data + m / groups * stride + m % groups * width elements. Aligned: 16 bytes can
+ * be taken at a time, from every fourth (float32, TF32) or eighth (bfloat16) column on. */
 struct product_factor {
     const void *data; /* as its kind says */
     uint32_t stride, width, groups, is_aligned;
@@ -69,8 +69,8 @@ struct product_result {
  *     din         of micro-batch  K      N                dz       weight^T   = or += s * slope of output
  *     dweight     K               N      of micro-batch   in^T     dz         =, or (adds) +=, to part z of the terms
  *
- * Factors are given as they lie in memory. The stride of packed factors is their number of rows, a multiple of 64; so
- * is part_terms. The micro-batch has example_count * groups rows. */
+ * Factors are given as they lie in memory. The stride of packed factors is their number of rows, a multiple
+ * of 64; so is part_terms. The micro-batch has example_count * groups rows. */
 struct product_args {
     const struct gpu_now *now;
     struct product_factor left, right;
@@ -95,9 +95,10 @@ struct factor_prepare_args {
     float slope;
 };
 
-/* Rounds factors and packs them for the matrix units of compute capability 9.0, with neighbouring terms: [block of 128
- * bytes of terms][block of 64 rows][64 rows x 128 bytes], 16-byte chunk c of row r at place c ^ (r % 8). A block has
- * zeros behind its last terms and rows. Blocks of rows of `from` behind those of the micro-batch are left alone. */
+/* Rounds factors and packs them for the matrix units of compute capability 9.0, with neighbouring terms:
+ * [block of 128 bytes of terms][block of 64 rows][64 rows x 128 bytes], 16-byte chunk c of row r at place
+ * c ^ (r % 8). A block has zeros behind its last terms and rows. Blocks of rows of `from` behind those of
+ * the micro-batch are left alone. */
 struct pack_factor {
     struct product_factor from, out; /* as in factor_prepare */
     void *rows_to,

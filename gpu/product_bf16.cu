@@ -1,5 +1,5 @@
-/* Products of factors in bfloat16 (gpu/product_mma.h): an mma takes sixteen terms, a chunk of shared memory has
- * eight numbers. */
+/* Products of factors in bfloat16 (gpu/product_mma.h): an mma takes sixteen terms, a chunk of
+ * shared memory has eight numbers. */
 #include "gpu/product_mma.h"
 #include "gpu/product_packed.h"
 

@@ -1,7 +1,8 @@
-/* Products of prepared factors (factor_prepare) on a card's matrix units, which know two kinds: bfloat16, of 2 bytes
- * (product_bf16.cu), and TensorFloat-32, of 4 (product_tf32.cu). A block of 8 warps computes a tile of ROWS x COLS
- * sums, a warp HEIGHT x WIDTH of them. The factors pass through shared memory 64 bytes of terms at a time, 32 or 16
- * numbers, STAGES deep: while one stage is multiplied, copies of the next ones are under way. Kernels only.
+/* Products of prepared factors (factor_prepare) on a card's matrix units, which know two kinds: bfloat16,
+ * of 2 bytes (product_bf16.cu), and TensorFloat-32, of 4 (product_tf32.cu). A block of 8 warps computes a
+ * tile of ROWS x COLS sums, a warp HEIGHT x WIDTH of them. The factors pass through shared memory 64 bytes
+ * of terms at a time, 32 or 16 numbers, STAGES deep: while one stage is multiplied, copies of the next
+ * ones are under way. Kernels only.
  *
  *     tile         warps    a warp     stages    shared memory, of a block    what it is for
  *     256 x 128    4 x 2    64 x 64    4         96 KiB                       most products for a byte that comes from
@@ -10,14 +11,15 @@
  *                                                                             multiprocessor
  *     64 x 64      2 x 4    32 x 16    3         24 KiB                       narrow ones
  *
- * Shared memory is chunks of 16 bytes: 8 numbers, or 4. Where a factor's rows are those of the tile: [row][4 chunks of
- * terms], chunk c of row i at place c ^ (i / 2 % 4). Where they are terms: [term][chunks of the tile's rows], chunk c
- * of term t at place c ^ (t % 4 * 2 + t / 4 % 2). So chunks used at one time never share banks: the eight chunks of a
- * matrix; the chunks that a quarter of a warp copies; the chunks that it loads of TF32 whose rows are terms, two of
- * each of 4 terms. (Only matrices of 16-bit numbers can be loaded transposed; a lane of TF32 takes a chunk, so its rows
- * are four neighbours, not every eighth row.)
+ * Shared memory is chunks of 16 bytes: 8 numbers, or 4. Where a factor's rows are those of the tile: [row][4
+ * chunks of terms], chunk c of row i at place c ^ (i / 2 % 4). Where they are terms: [term][chunks of the
+ * tile's rows], chunk c of term t at place c ^ (t % 4 * 2 + t / 4 % 2). So chunks used at one time never
+ * share banks: the eight chunks of a matrix; the chunks that a quarter of a warp copies; the chunks that it
+ * loads of TF32 whose rows are terms, two of each of 4 terms. (Only matrices of 16-bit numbers can be loaded
+ * transposed; a lane of TF32 takes a chunk, so its rows are four neighbours, not every eighth row.)
  *
- * In any tile each sum adds its terms in order, 32 bytes of terms at a time; the card orders the terms of one mma. */
+ * In any tile each sum adds its terms in order, 32 bytes of terms at a time; the card orders the terms of one
+ * mma. */
 #ifndef HETERPS_GPU_PRODUCT_MMA_H
 #define HETERPS_GPU_PRODUCT_MMA_H
 
@@ -39,8 +41,8 @@ DEVICE uint32_t term_chunk(const uint32_t chunks, uint32_t t, uint32_t c)
     return (t * chunks + (c ^ (t % 4 * 2 + t / 4 % 2))) * CHUNK_WORDS;
 }
 
-/* Copies rows [first, first + side) of the tile, terms [begin, begin + DEPTH): a chunk has neighbouring terms, or
- * neighbouring rows where the factor's rows are terms; absent numbers become 0. */
+/* Copies rows [first, first + side) of the tile, terms [begin, begin + DEPTH): a chunk has neighbouring
+ * terms, or neighbouring rows where the factor's rows are terms; absent numbers become 0. */
 DEVICE void side_copy(uint32_t *to, const struct product_factor *f, const uint32_t bytes, const bool rows_are_terms,
                       const uint32_t side, uint32_t first, uint32_t count, uint32_t begin, uint32_t end)
 {
@@ -56,9 +58,9 @@ DEVICE void side_copy(uint32_t *to, const struct product_factor *f, const uint32
     }
 }
 
-/* The row of its tile that a warp's lane takes for row r of group g of 8 rows: row after row, or, where lanes load
- * `each` neighbours (2, 4) of a term at a time, each lane's neighbours for as many groups. Results use the same
- * rows. */
+/* The row of its tile that a warp's lane takes for row r of group g of 8 rows: row after row, or,
+ * where lanes load `each` neighbours (2, 4) of a term at a time, each lane's neighbours for as many
+ * groups. Results use the same rows. */
 DEVICE uint32_t row_of(uint32_t g, uint32_t r, const uint32_t each)
 {
     return g / each * 8 * each + r * each + g % each;
@@ -68,8 +70,8 @@ DEVICE uint32_t each_of(const uint32_t bytes, const bool rows_are_terms, const u
     return bytes == TF32_BYTES && rows_are_terms ? (rows < 32 ? rows / 8 : 4) : 1;
 }
 
-/* Loads `rows` rows from `first` on, and 8 terms from `begin` on, of TF32 whose rows are terms: to[half of the
- * terms][group of rows]. */
+/* Loads `rows` rows from `first` on, and 8 terms from `begin` on, of TF32 whose rows are terms:
+ * to[half of the terms][group of rows]. */
 DEVICE void words_load(uint32_t to[2][8], const uint32_t *from, const uint32_t side, const uint32_t rows,
                        uint32_t first, uint32_t begin)
 {
@@ -88,8 +90,8 @@ DEVICE void words_load(uint32_t to[2][8], const uint32_t *from, const uint32_t s
         }
     }
 }
-/* Loads fragments (gpu/mma.h) of `rows` rows from `first` on and MMA_TERMS terms from `begin` on: of the left factor,
- * 16 rows each; of the right one, two of 8. */
+/* Loads fragments (gpu/mma.h) of `rows` rows from `first` on and MMA_TERMS terms from `begin` on: of the left
+ * factor, 16 rows each; of the right one, two of 8. */
 DEVICE void left_load(uint32_t x[4][4], const uint32_t *left, const uint32_t bytes, const uint32_t side,
                       const bool rows_are_terms, const uint32_t rows, uint32_t first, uint32_t begin)
 {

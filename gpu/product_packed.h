@@ -1,14 +1,15 @@
-/* Products of packed factors (factor_pack) on cards of compute capability 9.0: tiles of 128 x COLS sums; each of two
- * groups of four warps computes 64 rows. Another thread copies the factors into a ring of STAGES stages, 128 bytes of
- * terms each, as far ahead as there is room, also into the next tile. Kernels only.
+/* Products of packed factors (factor_pack) on cards of compute capability 9.0: tiles of 128 x COLS sums; each
+ * of two groups of four warps computes 64 rows. Another thread copies the factors into a ring of STAGES
+ * stages, 128 bytes of terms each, as far ahead as there is room, also into the next tile. Kernels only.
  *
  *     stage     left   two blocks of 64 rows           full    the stage's bytes are there        (gpu/wgmma.h)
  *               right  COLS / 64 blocks of 64 columns  empty   all eight warps have multiplied its bytes
  *
- * A block of the grid goes through its own tiles, in steps of the grid. At the end of a tile each warp moves its sums
- * from registers through shared memory, so that neighbouring lanes store neighbouring columns.
+ * A block of the grid goes through its own tiles, in steps of the grid. At the end of a tile each warp moves
+ * its sums from registers through shared memory, so that neighbouring lanes store neighbouring columns.
  *
- * In any tile each sum adds its terms in order, 32 bytes of terms at a time; the card orders the terms of one wgmma. */
+ * In any tile each sum adds its terms in order, 32 bytes of terms at a time; the card
+ * orders the terms of one wgmma. */
 #ifndef HETERPS_GPU_PRODUCT_PACKED_H
 #define HETERPS_GPU_PRODUCT_PACKED_H
 
@@ -82,10 +83,10 @@ DEVICE void packed_copy(const struct product_args *a, const uint32_t bytes, cons
 
 /* --- the end of a tile ---------------------------------------------------------------------------------- */
 
-/* A warp's 16 rows of sums go out 32 columns at a time, through shared memory: [16][PACKED_END_COLS], with eight
- * columns at a time placed by row, so that no two accesses at one time share a bank. A lane then takes four columns of
- * every fourth row. This work delays the products of a narrow layer, so it is kept small: few instructions, one chain
- * of them for each number. */
+/* A warp's 16 rows of sums go out 32 columns at a time, through shared memory: [16][PACKED_END_COLS], with
+ * eight columns at a time placed by row, so that no two accesses at one time share a bank. A lane then takes
+ * four columns of every fourth row. This work delays the products of a narrow layer, so it is kept small: few
+ * instructions, one chain of them for each number. */
 struct tile_end {
     float *to; /* a lane's four columns of its first row */
     const float *out;
@@ -180,8 +181,9 @@ DEVICE void fours_backward(const struct product_args *a, const struct tile_end *
     }
 }
 
-/* sum: the thread's sums of its group's; own: shared memory of the warp. The columns go in a loop. Only the code that
- * fills shared memory is unrolled for each of them, because registers cannot be indexed at run time. */
+/* sum: the thread's sums of its group's; own: shared memory of the warp. The columns go in a
+ * loop. Only the code that fills shared memory is unrolled for each of them, because registers
+ * cannot be indexed at run time. */
 DEVICE void packed_end(const struct product_args *a, const struct product_piece *p, const uint32_t COLS,
                        const float *sum, float *own, uint32_t first_row)
 {

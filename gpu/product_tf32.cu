@@ -1,5 +1,5 @@
-/* Products of factors in TensorFloat-32 (gpu/product_mma.h): an mma takes eight terms, a chunk of shared memory
- * has four numbers. */
+/* Products of factors in TensorFloat-32 (gpu/product_mma.h): an mma takes eight terms, a chunk of
+ * shared memory has four numbers. */
 #include "gpu/product_mma.h"
 #include "gpu/product_packed.h"
 

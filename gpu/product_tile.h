@@ -13,8 +13,8 @@
 
 enum product_pass { PASS_OF_FORWARD, PASS_OF_DIN, PASS_OF_DWEIGHT };
 
-/* The piece of the result that a block computes. Blocks that run at the same time take neighbouring rows and columns,
- * so that their reads come from the second-level cache. */
+/* The piece of the result that a block computes. Blocks that run at the same time take neighbouring rows and
+ * columns, so that their reads come from the second-level cache. */
 struct product_piece {
     uint32_t row, col;   /* its first */
     uint32_t rows, cols; /* of the whole result: the existing ones */
@@ -45,11 +45,12 @@ DEVICE struct product_piece piece_of(const struct product_args *a, const uint32_
     return piece_at(a, pass, row_side, col_side, micro_rows_of(a), blockIdx.x, blockIdx.y);
 }
 
-/* A block's way through its terms, `depth` of them a stage of shared memory, `stages` stages. Each step begins the
- * copies of one stage, while terms are left; from step stages - 1 on it multiplies the stage with the oldest copies:
+/* A block's way through its terms, `depth` of them a stage of shared memory, `stages` stages. Each
+ * step begins the copies of one stage, while terms are left; from step stages - 1 on it multiplies
+ * the stage with the oldest copies:
  *
- *     for (uint32_t step = 0, begin = p.begin; tile_is_left(&p, step, begin, depth, stages); step++, begin += depth) {
- *         tile_step_await(step, stages);
+ *     for (uint32_t step = 0, begin = p.begin; tile_is_left(&p, step, begin, depth, stages); step++,
+ *         begin += depth) { tile_step_await(step, stages);
  *         if (begin < p.end) … copies of the terms from `begin` on into stage step % stages …
  *         tile_copies_close();
  *         if (step < stages - 1) continue;
@@ -62,8 +63,8 @@ DEVICE bool tile_is_left(const struct product_piece *p, uint32_t step, uint32_t 
 {
     return step < stages - 1 || begin - (stages - 1) * depth < p->end;
 }
-/* Waits until all threads have the stage that the step multiplies, and all have multiplied the stage into which it
- * copies. */
+/* Waits until all threads have the stage that the step multiplies, and all have multiplied
+ * the stage into which it copies. */
 DEVICE void tile_step_await(uint32_t step, const uint32_t stages)
 {
     if (step < stages - 1) return;

@@ -53,8 +53,8 @@ KERNEL(bag_forward)
     }
 }
 
-/* *term: the part of input `s` in the gradient of number d of the row of the key at `position`; false if there is
- * none. */
+/* *term: the part of input `s` in the gradient of number d of the row of the key at
+ * `position`; false if there is none. */
 DEVICE uint32_t bag_term(const struct bag_backward_args *a, uint32_t position, uint32_t home, uint32_t s, uint32_t d,
                          float *term)
 {
@@ -77,8 +77,8 @@ DEVICE void bag_rest_add(const struct bag_backward_args *a, uint32_t position, u
         if (bag_term(a, position, home, s, d, &term)) *sum += term;
 }
 
-/* Each y has a unique, each x a number of its row. To find an occurrence takes reads that wait for each other, so
- * AT_ONCE occurrences are looked up side by side, and then added in order. */
+/* Each y has a unique, each x a number of its row. To find an occurrence takes reads that wait for each
+ * other, so AT_ONCE occurrences are looked up side by side, and then added in order. */
 #define AT_ONCE 8u
 KERNEL_BOUND(bag_backward, EACH_THREADS)
 {
@@ -117,8 +117,9 @@ KERNEL_BOUND(bag_backward, EACH_THREADS)
         }
 }
 
-/* For a key that occurs in most examples a block collects the terms, BAG_HOT occurrences at a time, and a warp adds
- * them in order: to find a term takes far longer than to add it. A missing term is -0, which changes no sum. */
+/* For a key that occurs in most examples a block collects the terms, BAG_HOT occurrences at a
+ * time, and a warp adds them in order: to find a term takes far longer than to add it. A missing
+ * term is -0, which changes no sum. */
 #define bag_backward_hot_args bag_backward_args
 KERNEL_BOUND(bag_backward_hot, EACH_THREADS)
 {

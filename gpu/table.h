@@ -4,8 +4,9 @@
 
 #include "gpu/now.h"
 
-/* The arguments of an embed_bag that are known beforehand, in memory of the card. Input s pools field[s] into columns
- * from begin[s] on. first: the first input of a field; next: the next input of the same field, or BAG_NONE. */
+/* The arguments of an embed_bag that are known beforehand, in memory of the card. Input s pools
+ * field[s] into columns from begin[s] on. first: the first input of a field; next: the next input
+ * of the same field, or BAG_NONE. */
 #define BAG_NONE 0xffffffffu
 /* A row that occurs more often in a micro-batch has a separate block for its gradient (bag_backward_hot). */
 #define BAG_HOT 128u

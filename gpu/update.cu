@@ -41,8 +41,8 @@ DEVICE void uses_clear(float *const *grad, uint32_t use_count, uint64_t at)
 /* Rounds a sum: engine/base/bf16.h. */
 DEVICE float sum_round(const struct gpu_sums *s, float x) { return s->is_bf16 ? __uint_as_float(bf16_bits(x)) : x; }
 
-/* The sums of the `count` floats first, first + step, … before `end`, over all uses and lanes, which are cleared. Lanes
- * are added along a tree, whose level l waits in part[l]. */
+/* The sums of the `count` floats first, first + step, … before `end`, over all uses and lanes, which are
+ * cleared. Lanes are added along a tree, whose level l waits in part[l]. */
 #define TREE_LEVELS 11u
 DEVICE void sums_take(const struct gpu_sums *s, uint64_t first, uint64_t step, uint64_t end, const uint32_t count,
                       float *sum)
@@ -85,8 +85,9 @@ DEVICE float sum_take(const struct gpu_sums *s, uint64_t at)
     return sum;
 }
 
-/* The same for a float of a row, over the lanes that have the row, the last lane first: before a lane that is farther
- * from the lower of two parts than the parts are from each other, these are joined (engine/device/cpu/isa/update.c). */
+/* The same for a float of a row, over the lanes that have the row, the last lane first: before a lane that is
+ * farther from the lower of two parts than the parts are from each other, these are joined
+ * (engine/device/cpu/isa/update.c). */
 DEVICE float lane_rows_take(const struct gpu_sums *s, uint32_t row, uint32_t dim, uint32_t col)
 {
     float part[TREE_LEVELS];
@@ -246,8 +247,8 @@ DEVICE float adam_correction(float beta, uint32_t t)
     return (float)(1 / (1 - power));
 }
 
-/* Four neighbouring numbers of a row, or fewer at its end. Rows begin on 16 bytes. If `dim` is a multiple of four,
- * states and sums begin on 16 bytes, too: the numbers are then `wide`. */
+/* Four neighbouring numbers of a row, or fewer at its end. Rows begin on 16 bytes. If `dim` is a multiple of
+ * four, states and sums begin on 16 bytes, too: the numbers are then `wide`. */
 #define QUAD 4u
 DEVICE void quad_fill(float x[QUAD], const float4 four) { x[0] = four.x, x[1] = four.y, x[2] = four.z, x[3] = four.w; }
 DEVICE void quad_put(float *to, const float x[QUAD], uint32_t there, bool is_wide)
@@ -314,8 +315,8 @@ DEVICE void quads_take(struct quads *q, const struct rows_update_args *a, const 
     if (a->is_bf16) quad_widen(q->weight, span, begin, there);
 }
 
-/* Updates a row by its 16 threads. Its sums lie at `at`, those of the first use in `sums`; `dim` is 0 for a row that is
- * not there. */
+/* Updates a row by its 16 threads. Its sums lie at `at`, those of the first use in `sums`; `dim` is
+ * 0 for a row that is not there. */
 DEVICE void quads_update(const struct rows_update_args *a, float *span, float *sums, uint64_t at, uint32_t row,
                          uint32_t use_count, uint32_t dim, float scale, float m_correction, float v_correction)
 {
@@ -341,8 +342,8 @@ DEVICE void quads_update(const struct rows_update_args *a, float *span, float *s
             UNROLL for (uint32_t j = 0; j < STATES; j++) if (j < a->rule.state_count)
                 quad_put(span + a->vector_floats + j * dim + begin, q.state[j], there, is_wide);
         }
-        /* Last, because a store to an address that is being loaded holds up an H100's memory (bench card, update of
-         * rows). */
+        /* Last, because a store to an address that is being loaded holds up an H100's
+         * memory (bench card, update of rows). */
         quad_put(sums + at + begin, zeros, there, is_wide);
         for (uint32_t use = 1; use < use_count; use++) quad_put(a->grad[use] + at + begin, zeros, there, is_wide);
     }

@@ -1,5 +1,5 @@
-/* The updates of a step: sums of gradients, and the optimizers' rules. Operation by operation as graph/optimizer_*.c,
- * so the bits are the same as on the CPU. */
+/* The updates of a step: sums of gradients, and the optimizers' rules. Operation by operation as
+ * graph/optimizer_*.c, so the bits are the same as on the CPU. */
 #ifndef HETERPS_GPU_UPDATE_H
 #define HETERPS_GPU_UPDATE_H
 
@@ -15,8 +15,8 @@ struct gpu_rule {
     float scale, rate, l1, l2, clip_value, clip_norm, param[GPU_RULE_PARAMS];
     float m_correction, v_correction; /* Adam, of this t; unused where rows have their own counts */
 };
-/* Uses are added in order, then lanes (params_fold, rows_fold), at most GPU_LANES_MAX (cfg/keys.def), along a tree
- * (graph/device.h); all are cleared in the end. */
+/* Uses are added in order, then lanes (params_fold, rows_fold), at most GPU_LANES_MAX (cfg/keys.def), along a
+ * tree (graph/device.h); all are cleared in the end. */
 #define GPU_LANES_MAX 1024u
 struct gpu_sums {
     float *const *grad; /* in memory of the card, like all pointers: [lane], for rows [use] */

@@ -1,6 +1,6 @@
-/* Features of compute capability 9.0 alone (sm_90a) for products: copies of runs of bytes into shared memory beside
- * everything else, barriers that count them, and products of matrices there, by four warps at a time. For kernels only;
- * on the host gpu/emu has them.
+/* Features of compute capability 9.0 alone (sm_90a) for products: copies of runs of bytes into shared memory
+ * beside everything else, barriers that count them, and products of matrices there, by four warps at a time.
+ * For kernels only; on the host gpu/emu has them.
  *
  *     barrier_init(barrier, count)              mbarrier: of 8 bytes, in shared memory; a phase ends when `count`
  *                                               threads have arrived and the bytes that they expect have come; the
@@ -18,16 +18,17 @@
  *     group_begin()                             wgmma.fence: before the first product, and where others have
  *                                               touched its sums or factors
  *     group_multiply(sum, cols, kind, left, right)
- *                                               wgmma: sum += left right, of 64 x cols (64, 128, 256) sums and 32
- *                                               bytes of terms; kind: bytes of a number of bfloat16 (2) or TF32 (4)
+ *                                               wgmma: sum += left right, of 64 x cols (64, 128,
+ *                                               256) sums and 32 bytes of terms; kind: bytes of a
+ *                                               number of bfloat16 (2) or TF32 (4)
  *     group_close()                             the products begun since the last one are a group
  *     group_wait(left)                          waits until at most this many (0, 1) groups are under way; sums of the
  *                                               others are then there, and their factors free
  *     group_take(sum, count)                    after group_wait(0), before the sums are read
  *
- * Factors lie as [row][128 bytes of terms], 16-byte chunk c of row r at place c ^ (r % 8), from a multiple of 1024
- * bytes on; left and right point to their first row, and its byte 0, 32, 64 or 96. The left factor has 64 rows, the
- * right one `cols`.
+ * Factors lie as [row][128 bytes of terms], 16-byte chunk c of row r at place c ^ (r % 8), from a multiple of
+ * 1024 bytes on; left and right point to their first row, and its byte 0, 32, 64 or 96. The left factor has
+ * 64 rows, the right one `cols`.
  *
  * Sums, over a group's threads t = 0 … 127 (PTX ISA, "Matrix fragments for wgmma.mma_async.m64nNk16"):
  *     sum[4 j + 2 h + e]     row t / 32 * 16 + t % 32 / 4 + 8 h,  col 8 j + t % 4 * 2 + e */
@@ -78,8 +79,8 @@ DEVICE void registers_take(void) { asm volatile("setmaxnreg.inc.sync.aligned.u32
 DEVICE void registers_give(void) { asm volatile("setmaxnreg.dec.sync.aligned.u32 24;"); }
 DEVICE void memory_expect(const void *at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
 
-/* PTX ISA, "Matrix descriptor": the begin, 1024 bytes from eight rows to the next eight, chunks placed over 128
- * bytes. */
+/* PTX ISA, "Matrix descriptor": the begin, 1024 bytes from eight rows to the next
+ * eight, chunks placed over 128 bytes. */
 DEVICE uint64_t matrix_at(const void *at)
 {
     return (uint64_t)1 << 62 | (uint64_t)(1024 >> 4) << 32 | (uint64_t)1 << 16 | (shared_address(at) & 0x3ffffu) >> 4;
@@ -110,8 +111,8 @@ DEVICE void group_take(float *sum, const uint32_t count)
 #define WGMMA_32(d, i) WGMMA_8(d, i), WGMMA_8(d, i + 8), WGMMA_8(d, i + 16), WGMMA_8(d, i + 24)
 #define WGMMA_64(d)    WGMMA_32(d, 0), WGMMA_32(d, 32)
 #define WGMMA_128(d)   WGMMA_64(d), WGMMA_32(d, 64), WGMMA_32(d, 96)
-/* sums += factors: the instruction's shape and kinds, the names of the sums and of left and right, scales, and the
- * rest. */
+/* sums += factors: the instruction's shape and kinds, the names of the sums and of left
+ * and right, scales, and the rest. */
 #define WGMMA(what, sums, factors, scales, ...)                                                                        \
     asm volatile("{\n\t.reg .pred adds;\n\tsetp.ne.b32 adds, 1, 0;\n\twgmma.mma_async.sync.aligned." what " {" sums    \
                  "}, " factors ", adds, 1, 1" scales ";\n\t}"                                                          \

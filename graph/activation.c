@@ -1,5 +1,5 @@
-/* The elementwise functions, as an op of their own and as the end of an fc. The slope follows from the output, so a
- * backward pass need not keep the input:
+/* The elementwise functions, as an op of their own and as the end of an fc. The slope follows from the
+ * output, so a backward pass need not keep the input:
  *
  *   relu        y = max(x, 0)           dy/dx = 1 where y > 0, else 0 (at x = 0 too)
  *   leaky_relu  y = x or slope x        dy/dx = 1 where y > 0, else slope; slope in [0, 1], so y > 0 only where x > 0
@@ -16,8 +16,8 @@
 
 const char *const activation_names[ACT_COUNT + 1] = {"none", "relu", "leaky_relu", "sigmoid", "tanh", "softsign", NULL};
 
-/* Computed from exp(-2|x|) in [0, 1], which cannot overflow. Near 0, where 1 - e would lose digits, by the Taylor
- * series: at |x| = 1/64 its first missing term, 17/315 x^7, is 8e-13 of the result. */
+/* Computed from exp(-2|x|) in [0, 1], which cannot overflow. Near 0, where 1 - e would lose digits, by the
+ * Taylor series: at |x| = 1/64 its first missing term, 17/315 x^7, is 8e-13 of the result. */
 static float tanh_f32(float x)
 {
     double magnitude = x < 0 ? -(double)x : (double)x;

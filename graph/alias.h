@@ -1,5 +1,5 @@
-/* Gradients of parameters that several nodes use (graph/graph.h: aliases). Each use adds to a gradient of its own;
- * the uses are added up before an update, or before anything else reads the owner's gradient. */
+/* Gradients of parameters that several nodes use (graph/graph.h: aliases). Each use adds to a gradient of its
+ * own; the uses are added up before an update, or before anything else reads the owner's gradient. */
 #ifndef HETERPS_GRAPH_ALIAS_H
 #define HETERPS_GRAPH_ALIAS_H
 
@@ -19,9 +19,9 @@ static inline bool alias_cut(struct graph_alias *alias, uint64_t begin, uint64_t
     return true;
 }
 
-/* In each lane, adds the gradients of all aliases within floats [begin, end) of the parameters to their owners'
- * gradients, alias after alias, and clears them. `param_grad` [lanes]: of header->grad_floats. Cost: one thread
- * visits these gradients once; nothing without aliases. */
+/* In each lane, adds the gradients of all aliases within floats [begin, end) of the parameters to their
+ * owners' gradients, alias after alias, and clears them. `param_grad` [lanes]: of header->grad_floats. Cost:
+ * one thread visits these gradients once; nothing without aliases. */
 void aliases_fold(const struct graph_alias *aliases, uint32_t alias_count, float *const *param_grad, uint32_t lanes,
                   uint64_t begin, uint64_t end);
 

@@ -1,6 +1,6 @@
-/* An automaton that says which kind of ready nodes is computed next. It is a table: a state is the set of kinds that
- * have ready nodes and the kind that has most of them; beside it stands the kind that is taken. The table lies in
- * words, as a compiled graph carries it, and is used in place.
+/* An automaton that says which kind of ready nodes is computed next. It is a table: a state is the set of
+ * kinds that have ready nodes and the kind that has most of them; beside it stands the kind that is taken.
+ * The table lies in words, as a compiled graph carries it, and is used in place.
  *
  *     words      kind_count | state | state | …          states in ascending order, each once
  *     state      kinds 0 to 31 as bits | 32 to 63 | 64 to 95 | 96 to 127 | most << 8 | take */
@@ -41,11 +41,11 @@ static inline struct automaton automaton_of(const uint32_t *words, size_t word_c
 {
     return (struct automaton){.state = word_count ? words + 1 : NULL, .state_count = automaton_state_count(word_count)};
 }
-/* The automaton of unchecked words, of kinds below kind_count; keeps them. INVALID: says what is wrong, and at which
- * word. */
+/* The automaton of unchecked words, of kinds below kind_count; keeps them. INVALID: says
+ * what is wrong, and at which word. */
 MUST_USE status automaton_read(struct automaton *m, const uint32_t *words, size_t word_count, uint32_t kind_count);
-/* Adds a state to the words of an automaton, which have room for one more state; replaces what a known state takes.
- * An automaton without states is one word, kind_count. */
+/* Adds a state to the words of an automaton, which have room for one more state; replaces what a known state
+ * takes. An automaton without states is one word, kind_count. */
 void automaton_put(uint32_t *words, size_t *word_count, const struct automaton_sight *sight, uint32_t take);
 /* Takes state `index` out. */
 void automaton_drop(uint32_t *words, size_t *word_count, uint32_t index);

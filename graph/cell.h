@@ -1,18 +1,18 @@
 /* A cell: the small program that a tree runs at each of its nodes. [cell NAME] gives its equations,
- * graph/compile_cell.c turns them into steps, the op tree (graph/op_tree.c) runs these. A cell lies in the graph's args
- * as 32-bit words:
+ * graph/compile_cell.c turns them into steps, the op tree (graph/op_tree.c) runs these. A cell lies in
+ * the graph's args as 32-bit words:
  *
  *     i = sigmoid(affine(left.h, right.h))         product 0: inputs left.h, right.h; outputs registers 0, 1
  *     u = tanh(affine(left.h, right.h))            step  product 0;   activate r0 sigmoid;   activate r1 tanh
  *     c = i * u + left.c                                 mul  r2 = r0 r1;   add  r2 = r2 left.c
  *
- * A register is a vector of `units` numbers, one for each node; an edge register, within sum(…) and prod(…), has one
- * for each child of the node. All affine(…) of the same inputs are one product with one weight. A state is a register
- * that the node's parents read.
+ * A register is a vector of `units` numbers, one for each node; an edge register, within sum(…) and prod(…),
+ * has one for each child of the node. All affine(…) of the same inputs are one product with one weight. A
+ * state is a register that the node's parents read.
  *
- * The backward pass runs the steps in reverse. If `to` is also an operand (an addition in place), its gradient already
- * lies where it belongs. Products, sums and multiplications do not need their outputs, and an activation needs only
- * its own, so such registers may be written twice. */
+ * The backward pass runs the steps in reverse. If `to` is also an operand (an addition in place), its
+ * gradient already lies where it belongs. Products, sums and multiplications do not need their outputs, and
+ * an activation needs only its own, so such registers may be written twice. */
 #ifndef HETERPS_GRAPH_CELL_H
 #define HETERPS_GRAPH_CELL_H
 
@@ -109,8 +109,8 @@ struct cells {
     uint32_t product_count;            /* of all cells  */
     uint64_t flops;                    /* of an average node, forward; products alone */
 };
-/* Checks a tree's program, whatever its words are, and fills `cells`, in which units, word_cols (0: no second input)
- * and state_count are given. INVALID. */
+/* Checks a tree's program, whatever its words are, and fills `cells`, in which units, word_cols (0: no second
+ * input) and state_count are given. INVALID. */
 MUST_USE status cells_check(struct cells *cells, const uint32_t *program, uint32_t word_count);
 /* Columns of an operand: 1 or `units` or word_cols. */
 uint32_t cell_operand_cols(const struct cells *cells, uint32_t operand);

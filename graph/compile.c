@@ -1,6 +1,6 @@
-/* Compiles model text into a graph: runs the passes of compiler.h in order and lays the records out as an image
- * (graph.h), which is then bound and validated exactly like an image read from a file. The same text gives the same
- * bytes. */
+/* Compiles model text into a graph: runs the passes of compiler.h in order and lays the records out as
+ * an image (graph.h), which is then bound and validated exactly like an image read from a file. The
+ * same text gives the same bytes. */
 #include "graph/compiler.h"
 #include "graph/graph_internal.h"
 
@@ -11,8 +11,9 @@
 
 /* --- what a trained model depends on ---------------------------------------------------------- */
 
-/* The part of a forward node that belongs to the model: fills its attributes, and returns the number of words of its
- * program. Learned batching does not belong to it, nor does its automaton; other batchings always did. */
+/* The part of a forward node that belongs to the model: fills its attributes, and returns the
+ * number of words of its program. Learned batching does not belong to it, nor does its
+ * automaton; other batchings always did. */
 static uint32_t model_attr(const struct graph_node *n, uint8_t to[NODE_ATTR_BYTES])
 {
     struct tree_attr tree;
@@ -24,8 +25,8 @@ static uint32_t model_attr(const struct graph_node *n, uint8_t to[NODE_ATTR_BYTE
     return tree_cell_words(n);
 }
 
-/* Hashes parameters, tables, columns and forward ops, but nothing of the recipe (batch, learning rates, paths) and
- * no memory offset, so that a model trained under one recipe is served under another. */
+/* Hashes parameters, tables, columns and forward ops, but nothing of the recipe (batch, learning rates,
+ * paths) and no memory offset, so that a model trained under one recipe is served under another. */
 static uint64_t model_hash(struct compiler *c)
 {
     XXH3_state_t own, *state = &own;

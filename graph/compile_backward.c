@@ -1,7 +1,7 @@
-/* Differentiates the forward nodes. Every tensor that a parameter or a row can move gets a gradient tensor, and every
- * node between it and a loss gets a backward node, in reverse order; tensors that only metrics read, and their nodes,
- * get none. A tensor with several consumers gets a gradient from each: the first backward node to run writes it, the
- * later ones add. */
+/* Differentiates the forward nodes. Every tensor that a parameter or a row can move gets a gradient tensor,
+ * and every node between it and a loss gets a backward node, in reverse order; tensors that only metrics
+ * read, and their nodes, get none. A tensor with several consumers gets a gradient from each: the first
+ * backward node to run writes it, the later ones add. */
 #include "graph/compiler.h"
 
 #include <stdlib.h>

@@ -5,9 +5,9 @@
  *             affine(vector, …)  sigmoid(sum)  tanh(sum)  relu(sum)  softsign(sum)  sin(sum)  cos(sum)
  *             sum(sum)  prod(sum)
  *
- * A name stands for its line, in later lines. child.STATE is a state of each child; sum(…) or prod(…) makes one vector
- * of all children, and its argument is computed for each child. A value without a name is temporary: it may be written
- * over. */
+ * A name stands for its line, in later lines. child.STATE is a state of each child; sum(…) or prod(…) makes
+ * one vector of all children, and its argument is computed for each child. A value without a name is
+ * temporary: it may be written over. */
 #include "graph/compile_cell.h"
 
 #include <math.h>

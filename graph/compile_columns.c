@@ -1,6 +1,6 @@
-/* The columns of the data that the model uses, from [data], [column NAME] and [candidates NAME]; and the vocabularies,
- * whose words the caller's source reads. Fields become the first tensors, in their order. All numeric columns together
- * are "dense"; a numeric column gets a tensor of its own when an op names it. */
+/* The columns of the data that the model uses, from [data], [column NAME] and [candidates NAME]; and the
+ * vocabularies, whose words the caller's source reads. Fields become the first tensors, in their order. All
+ * numeric columns together are "dense"; a numeric column gets a tensor of its own when an op names it. */
 #include "engine/base/tree.h"
 #include "graph/compiler.h"
 #include "graph/graph_internal.h"
@@ -153,8 +153,8 @@ static uint32_t vocabulary_find(const struct compiler *c, const char *name)
     return GRAPH_NONE;
 }
 
-/* Checks ids_max where all features of a line are one list: its default, one key, would be next to nothing of the
- * data. */
+/* Checks ids_max where all features of a line are one list: its default, one key, would
+ * be next to nothing of the data. */
 static status list_is_bounded(struct compiler *c)
 {
     const struct ini_section *data = ini_find(&c->ini, "data", "");

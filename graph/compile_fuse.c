@@ -37,8 +37,8 @@ static void node_remove(struct compiler *c, uint32_t index)
 #define TILE_UNITS  16u
 #define TILE_INPUTS 32u
 
-/* The factors of an fc are rounded if that gains time. Less than a whole tile gains none: rounding takes as long as it
- * saves with VDPBF16PS, and longer with anything else (bench gemm --shape 512x8x16). */
+/* The factors of an fc are rounded if that gains time. Less than a whole tile gains none: rounding takes as
+ * long as it saves with VDPBF16PS, and longer with anything else (bench gemm --shape 512x8x16). */
 static uint32_t precision_of(struct compiler *c, const struct graph_node *fc, const struct fc_attr *attr)
 {
     const uint32_t wanted = c->settings.train_precision;

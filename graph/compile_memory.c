@@ -1,6 +1,6 @@
-/* Plans memory. Parameters lie one after another. A slot's activations share one arena by liveness (graph/life.h).
- * They are placed from the largest to the smallest, each at the lowest offset that is free during its life; inputs of
- * a concat lie within its output. */
+/* Plans memory. Parameters lie one after another. A slot's activations share one arena by liveness
+ * (graph/life.h). They are placed from the largest to the smallest, each at the lowest offset that is free
+ * during its life; inputs of a concat lie within its output. */
 #include "graph/compiler.h"
 #include "graph/graph_internal.h"
 #include "graph/life.h"
@@ -170,8 +170,8 @@ static void params_place(struct compiler *c)
     aliases_place(c);
 }
 
-/* Under wsp and asp every minibatch updates the parameters that the next one reads, and no sums over lanes exist: a
- * step is one micro-batch. Sets micro if it is 0. */
+/* Under wsp and asp every minibatch updates the parameters that the next one reads, and no sums over lanes
+ * exist: a step is one micro-batch. Sets micro if it is 0. */
 static status batch_is_micro(struct compiler *c, const struct ini_section *train)
 {
     struct graph_header *h = &c->header;
@@ -201,9 +201,9 @@ static status batch_is_micro(struct compiler *c, const struct ini_section *train
     return ST_OK;
 }
 
-/* A layer's weights are packed once a micro-batch: with 2048 examples ctrdnn and ctrdnn2 train 5 and 7 % faster than
- * with 512 (two AVX-512 cores, batch 2048). But a step of usual size would be a single micro-batch then, and stages
- * would have nothing to overlap: hence GRAPH_MICRO_USUAL. */
+/* A layer's weights are packed once a micro-batch: with 2048 examples ctrdnn and ctrdnn2 train 5 and 7 %
+ * faster than with 512 (two AVX-512 cores, batch 2048). But a step of usual size would be a single
+ * micro-batch then, and stages would have nothing to overlap: hence GRAPH_MICRO_USUAL. */
 
 /* Reads the batch of [train]; chooses micro if it is 0. */
 static status batch_resolve(struct compiler *c)

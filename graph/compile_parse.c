@@ -1,6 +1,6 @@
-/* Reads model text into the compiler's records: columns, tables and optimizers first, then each op's section, in
- * order, into a forward node with its tensors. A name must be defined above the line that uses it, so a graph cannot
- * have a cycle. */
+/* Reads model text into the compiler's records: columns, tables and optimizers first, then each op's
+ * section, in order, into a forward node with its tensors. A name must be defined above the line that uses
+ * it, so a graph cannot have a cycle. */
 #include "engine/base/heap.h"
 #include "engine/base/tree.h"
 #include "graph/automaton.h"
@@ -126,8 +126,8 @@ static status unknown_name(struct compiler *c, const struct ini_section *section
 
 /* --- tables and optimizers -------------------------------------------------------------------- */
 
-/* Adds the optimizer of rows of row_dim numbers, or, if row_dim is 0, of the parameters. `values`: l1, l2, clip_value
- * and clip_norm of its section. */
+/* Adds the optimizer of rows of row_dim numbers, or, if row_dim is 0, of the parameters. `values`: l1, l2,
+ * clip_value and clip_norm of its section. */
 static status optimizer_add(struct compiler *c, const struct ini_section *section, const char *text, uint32_t row_dim,
                             struct graph_optimizer values, uint32_t *index)
 {
@@ -275,8 +275,8 @@ static uint32_t table_dim(const struct op_parse *p, uint32_t table)
 
 #define NAMES_BYTES_MAX 4096u
 
-/* Cuts "a, b" into names: fills names with at most `max`, which point into copy [NAMES_BYTES_MAX]; returns how many the
- * text has. */
+/* Cuts "a, b" into names: fills names with at most `max`, which point into copy [NAMES_BYTES_MAX];
+ * returns how many the text has. */
 static uint32_t names_cut(const char *text, char copy[NAMES_BYTES_MAX], const char **names, uint32_t max)
 {
     uint32_t count = 0;
@@ -354,8 +354,8 @@ static status automaton_add(const struct op_parse *p, uint32_t *word_count)
 
 /* --- ops -------------------------------------------------------------------------------------- */
 
-/* Checks that the column `tree` of data.format = trees, which holds nodes, goes into ops on nodes, and no other
- * does. */
+/* Checks that the column `tree` of data.format = trees, which holds nodes, goes into
+ * ops on nodes, and no other does. */
 static status field_suits(struct compiler *c, const struct ini_section *section, const struct ini_entry *entry,
                           const struct op *op, uint32_t field)
 {

@@ -16,8 +16,8 @@ struct list {
     size_t item_bytes;
 };
 
-/* Names, each with a number, found by hash; the names lie in the compiler's strings. `items` are `max` entries of
- * type name_place; `max` is a power of two; `count` entries are taken. */
+/* Names, each with a number, found by hash; the names lie in the compiler's strings. `items` are `max`
+ * entries of type name_place; `max` is a power of two; `count` entries are taken. */
 struct name_place {
     uint32_t name, number; /* offset of the name + 1; 0: free */
 };
@@ -38,8 +38,8 @@ struct compiler {
     struct graph_header header; /* batch, counts and totals as they become known */
 };
 
-/* Appends one zeroed record and points the pointer at `record` to it; it is valid until the next append. MEMORY: no
- * memory is left, or GRAPH_COUNT_MAX is reached. */
+/* Appends one zeroed record and points the pointer at `record` to it; it is valid until the next append.
+ * MEMORY: no memory is left, or GRAPH_COUNT_MAX is reached. */
 MUST_USE status list_add(struct list *list, void *record);
 #define LIST_AT(list, type, index) (&((type *)(list).items)[index])
 static inline struct graph_tensor *compiler_tensor(struct compiler *c, uint32_t i)
@@ -59,8 +59,8 @@ static inline const char *compiler_string(const struct compiler *c, uint32_t off
     return (const char *)c->strings.items + offset;
 }
 MUST_USE status compiler_string_add(struct compiler *c, const char *text, uint32_t *offset);
-/* NONE: no tensor has the name. Labels are found by label_names alone, because a column may be both a label and a
- * field or a number. */
+/* NONE: no tensor has the name. Labels are found by label_names alone, because a column may be both a
+ * label and a field or a number. */
 uint32_t compiler_tensor_find(struct compiler *c, const char *name);
 MUST_USE status compiler_tensor_add(struct compiler *c, const char *name, enum tensor_kind kind, uint32_t cols,
                                     uint32_t *index);

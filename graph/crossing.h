@@ -1,13 +1,14 @@
-/* The tensors that a stage takes and gives: those that lie on both sides of a cut before or after the stage
- * (graph/cut.h), and those that the engine reads in the stage, listed by how the stage uses them and when they move.
+/* The tensors that a stage takes and gives: those that lie on both sides of a cut before or
+ * after the stage (graph/cut.h), and those that the engine reads in the stage, listed by how the
+ * stage uses them and when they move.
  *
  *            cut in front                                         cut behind
  *     slot ── activations, columns of the data ──▶ forward pass  ── activations ──▶ slot, outputs of losses and heads
  *     slot ◀── gradients of its inputs ─────────── backward pass ◀── gradients ──── slot
  *
- * FRONT and BEHIND list the bytes that graph_cut counts: all that the stage's side must have, even if only later stages
- * read it. The other lists are for a device that keeps the stage's own tensors alone: tensors that only pass through
- * the stage stay on the host. */
+ * FRONT and BEHIND list the bytes that graph_cut counts: all that the stage's side must have, even if only
+ * later stages read it. The other lists are for a device that keeps the stage's own tensors alone: tensors
+ * that only pass through the stage stay on the host. */
 #ifndef HETERPS_GRAPH_CROSSING_H
 #define HETERPS_GRAPH_CROSSING_H
 
@@ -33,8 +34,8 @@ struct crossing {
     bool has_loss;    /* examples' weights are read                          */
 };
 
-/* The crossing of the layers [first_layer, last_layer]. A start-up call: takes scratch memory; crossing_free gives
- * it back. MEMORY. */
+/* The crossing of the layers [first_layer, last_layer]. A start-up call: takes scratch memory;
+ * crossing_free gives it back. MEMORY. */
 MUST_USE status crossing_find(struct crossing *crossing, const struct graph *g, uint32_t first_layer,
                               uint32_t last_layer);
 void crossing_free(struct crossing *crossing);

@@ -1,11 +1,12 @@
-/* The cut after a layer, found from the nodes that write and read each tensor. A layer's nodes are neighbours in each
- * pass, so the layers after the cut run without a break from their first forward node to their last backward node:
+/* The cut after a layer, found from the nodes that write and read each tensor. A layer's nodes are
+ * neighbours in each pass, so the layers after the cut run without a break from their first forward
+ * node to their last backward node:
  *
  *     before the cut, forward │ after it, forward │ after it, backward │ before the cut, backward
  *                       tensors ──▶                                gradients ──▶
  *
- * A backward node reads no tensor of its forward node that the forward pass has not read or written. So the nodes after
- * the cut read only the inputs of its forward nodes. */
+ * A backward node reads no tensor of its forward node that the forward pass has not read or written. So the
+ * nodes after the cut read only the inputs of its forward nodes. */
 #include "graph/cut.h"
 
 #include <stdlib.h>

@@ -7,9 +7,9 @@
 
 struct device;
 
-/* The update of one table's rows: sums of a step's gradients, and where they go. Within a lane the uses (the table's
- * lookups) are added in order. Then the lanes are added along a binary tree: level by level, sum[i] = sum[2i] +
- * sum[2i+1]; the last one of an odd count passes through. */
+/* The update of one table's rows: sums of a step's gradients, and where they go. Within a lane the uses (the
+ * table's lookups) are added in order. Then the lanes are added along a binary tree: level by level, sum[i] =
+ * sum[2i] + sum[2i+1]; the last one of an odd count passes through. */
 struct table_update {
     const struct graph_table *table;
     const struct graph_optimizer *optimizer;
@@ -34,8 +34,8 @@ struct table_update {
     float rate; /* the learning rate of the step                                                 */
     uint64_t t; /* number of the step, from 1                                                    */
 };
-/* Sums of rows that another node updates: over uses, and over each of `run_count` runs of lanes. They go to `to`, and
- * the sums are cleared. */
+/* Sums of rows that another node updates: over uses, and over each of `run_count` runs of lanes. They go to
+ * `to`, and the sums are cleared. */
 struct table_sums {
     uint32_t dim, row_count, use_count;
     float *const *grad;               /* [use]: sums, [lane row, dim]      */
@@ -76,20 +76,21 @@ struct param_sums {
 
 struct device_vt {
     const char *name; /* appears in logs and plans */
-    /* Runs nodes[0..count) (all of one pass) in order on one slot, and returns when their results are visible. For a
-     * backward list, nodes are backward nodes; kernels get the forward node. */
+    /* Runs nodes[0..count) (all of one pass) in order on one slot, and returns when their results are
+     * visible. For a backward list, nodes are backward nodes; kernels get the forward node. */
     status (*submit)(struct device *, const struct op_context *, const struct graph_node *nodes, uint32_t count);
     status (*update_rows)(struct device *, const struct table_update *);
     status (*update_params)(struct device *, const struct param_update *);
     status (*sum_params)(struct device *, const struct param_sums *);
     status (*sum_rows)(struct device *, const struct table_sums *); /* of a device whose units are cores */
-    /* Of a device with memory of its own; NULL: it works on the host's memory. begin, before a job: the host's
-     * parameters and state are the newest; the job's inputs lie in [inputs, inputs + bytes); inputs NULL: their place
-     * is not known. settle, after a job, when no device works: the host gets parameters and state back. */
+    /* Of a device with memory of its own; NULL: it works on the host's memory. begin, before a job:
+     * the host's parameters and state are the newest; the job's inputs lie in [inputs, inputs +
+     * bytes); inputs NULL: their place is not known. settle, after a job, when no device works: the
+     * host gets parameters and state back. */
     status (*begin)(struct device *, void *inputs, size_t bytes);
     status (*settle)(struct device *);
-    /* Of a device that has begin, after a job: its inputs, [inputs, inputs + bytes), will be given back now, so the
-     * device drops all that it keeps for them. */
+    /* Of a device that has begin, after a job: its inputs, [inputs, inputs + bytes), will be given back now,
+     * so the device drops all that it keeps for them. */
     void (*leave)(struct device *, void *inputs, size_t bytes);
     void (*close)(struct device *);
 };

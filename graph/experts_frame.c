@@ -51,8 +51,8 @@ void experts_begin(struct experts_run *r, const struct op_context *c, const stru
 
 /* --- gates ------------------------------------------------------------------------------------ */
 
-/* The expert that follows `before` by falling logit, of equals by number; `before` NONE: the first. Logits that are NaN
- * have no order: `otherwise`. */
+/* The expert that follows `before` by falling logit, of equals by number; `before` NONE: the first. Logits
+ * that are NaN have no order: `otherwise`. */
 static uint32_t expert_next(const float *logit, uint32_t E, uint32_t before, uint32_t otherwise)
 {
     uint32_t best = GRAPH_NONE;

@@ -1,5 +1,5 @@
-/* Which examples of a micro-batch go to which experts, and the memory that the experts compute in: it lies in the
- * tensor that the op saves, and serves the reference (op_experts.c) and kernels.
+/* Which examples of a micro-batch go to which experts, and the memory that the experts compute in: it lies in
+ * the tensor that the op saves, and serves the reference (op_experts.c) and kernels.
  *
  *     choice b * top + j    the j-th expert of example b, its gate, and its row, or NONE: the expert was full
  *     rows                  by expert, then in the order of choices: all first ones, all second ones, … */

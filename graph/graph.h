@@ -1,8 +1,8 @@
-/* The compiled graph. Memory and file have the same form: a header, then fixed-size little-endian records in 64-byte
- * aligned sections. So a file is read whole, validated once and used in place.
+/* The compiled graph. Memory and file have the same form: a header, then fixed-size little-endian records in
+ * 64-byte aligned sections. So a file is read whole, validated once and used in place.
  *
- *   header | text | strings | tensors | args | nodes | layers | fields | denses | labels | tables | optimizers |
- *   updates | vocabularies | words
+ *   header | text | strings | tensors | args | nodes | layers | fields | denses | labels | tables |
+ *   optimizers | updates | vocabularies | words
  *
  * Data flows one way: nodes are in the order of execution, first all forward nodes, then all backward nodes;
  * updates follow once a step. Records refer to each other by index, to names by byte offset into `strings`.
@@ -15,9 +15,9 @@
  *   PARAM         the run's parameters             [rows, cols]    floats
  *   PARAM_GRAD    a lane's gradients               as its PARAM    floats, as its PARAM; an alias's after all of these
  *
- * A PARAM is an alias if its node uses the parameter of an earlier node. It has the same numbers and a gradient of its
- * own, because the two nodes may lie in stages that run at the same time. The update adds the alias's gradient to the
- * owner's, in the order of nodes. */
+ * A PARAM is an alias if its node uses the parameter of an earlier node. It has the same numbers and a
+ * gradient of its own, because the two nodes may lie in stages that run at the same time. The update adds the
+ * alias's gradient to the owner's, in the order of nodes. */
 #ifndef HETERPS_GRAPH_GRAPH_H
 #define HETERPS_GRAPH_GRAPH_H
 
@@ -89,9 +89,10 @@ struct graph_tensor {
 };
 _Static_assert(sizeof(struct graph_tensor) == 40, "the file's record");
 
-/* A backward kernel reads its forward node's tensors and their gradients (graph/op.h), so a backward node has no
- * tensors of its own. Its args are flags, one for each input of the forward node. 1: the input's gradient is added to
- * the gradient that is there already, because another consumer's backward node runs first and writes it. */
+/* A backward kernel reads its forward node's tensors and their gradients (graph/op.h), so a backward
+ * node has no tensors of its own. Its args are flags, one for each input of the forward node. 1: the
+ * input's gradient is added to the gradient that is there already, because another consumer's backward
+ * node runs first and writes it. */
 #define NODE_ATTR_BYTES 32
 struct graph_node {
     uint32_t op; /* op_id      */
@@ -131,8 +132,9 @@ struct graph_field {
     uint32_t ids_max;    /* fields: greatest number of keys                                      */
     uint32_t vocabulary; /* fields, labels: their words, no others, or NONE; a label is then a word's number */
     uint64_t seed;       /* fields: of the hash of keys; fields with one seed give a text one key */
-    /* Candidates: a field of the target's key and of negative_count keys that the reader draws. From log_q on the
-     * reader writes the logarithms of their probabilities, as 1 + negative_count numbers of the example. */
+    /* Candidates: a field of the target's key and of negative_count keys that the reader draws.
+     * From log_q on the reader writes the logarithms of their probabilities, as 1 +
+     * negative_count numbers of the example. */
     uint32_t negative_count; /* 0: an ordinary field                                              */
     uint32_t sampler;
     uint32_t log_q;
@@ -193,10 +195,10 @@ struct graph_schedule {
     double param[SCHEDULE_PARAM_COUNT]; /* meaning: the schedule's key table              */
 };
 
-/* One update a step: of a run of parameters, or of the rows of a table that the step touched. Updates of parameters
- * come first, one run after another: all trained parameters, then the statistics of batch_norm and data_norm. Within a
- * run parameters lie in the order of their nodes, each on a multiple of 16 floats and without other gaps, so the nodes
- * of a stage own one stretch of it (graph_params_of_nodes). */
+/* One update a step: of a run of parameters, or of the rows of a table that the step touched. Updates of
+ * parameters come first, one run after another: all trained parameters, then the statistics of batch_norm and
+ * data_norm. Within a run parameters lie in the order of their nodes, each on a multiple of 16 floats and
+ * without other gaps, so the nodes of a stage own one stretch of it (graph_params_of_nodes). */
 struct graph_update {
     uint32_t optimizer;
     uint32_t table;                     /* or NONE: parameters                                                  */
@@ -293,13 +295,13 @@ void graph_table_serves(const struct graph *g, uint32_t table, uint8_t *serves);
 uint32_t graph_table_lookups(const struct graph *g, uint32_t table, uint32_t *lookups);
 /* The first forward node that looks the table up. */
 uint32_t graph_table_first_node(const struct graph *g, uint32_t table);
-/* The run of floats, padding included, that the forward nodes [node_begin, node_end) own in an update of parameters.
- * *count 0: none. Aliases belong to their owner's node. The runs of neighbouring ranges of nodes lie side by side;
- * together they are the whole update. */
+/* The run of floats, padding included, that the forward nodes [node_begin, node_end) own in an update of
+ * parameters. *count 0: none. Aliases belong to their owner's node. The runs of neighbouring ranges of nodes
+ * lie side by side; together they are the whole update. */
 void graph_params_of_nodes(const struct graph *g, uint32_t node_begin, uint32_t node_end, uint32_t update,
                            uint64_t *offset, uint64_t *count);
-/* An alias: node `node` uses the `count` floats of parameters from `offset` on, which belong to node `owner`. The
- * alias's gradient begins at `grad`. */
+/* An alias: node `node` uses the `count` floats of parameters from `offset` on, which belong to node `owner`.
+ * The alias's gradient begins at `grad`. */
 struct graph_alias {
     uint64_t offset, count, grad;
     uint32_t node, owner;
@@ -307,11 +309,11 @@ struct graph_alias {
 /* The aliases of parameters within floats [offset, offset + count), in the order of their nodes: fills
  * aliases[0 .. returned - 1]; NULL: only counts. */
 uint32_t graph_aliases(const struct graph *g, uint64_t offset, uint64_t count, struct graph_alias *aliases);
-/* For each layer the smallest run of layers around it that shares no rows and no parameters with layers outside the
- * run: fills first[layer_count] and last[layer_count]. */
+/* For each layer the smallest run of layers around it that shares no rows and no parameters with layers
+ * outside the run: fills first[layer_count] and last[layer_count]. */
 void graph_ties(const struct graph *g, uint32_t *first, uint32_t *last);
-/* Rows of an activation for which a slot has room; bytes from its first to its last number; and where it ends in the
- * slot. */
+/* Rows of an activation for which a slot has room; bytes from its first to its last number;
+ * and where it ends in the slot. */
 static inline uint32_t graph_activation_rows(const struct graph_header *h, const struct graph_tensor *t)
 {
     return t->rows ? t->rows : h->micro;
@@ -329,42 +331,43 @@ struct vocabulary_settings; /* cfg/settings.h */
 /* Questions of compiling to the data. io/ reads it; the graph keeps the answers, and needs the data no more. */
 struct graph_source {
     void *context;
-    /* The words of [vocabulary NAME], from the most frequent on, equally frequent ones by their bytes; hands each to
-     * `word`. `source` is the hash of the vocabulary's settings that the graph keeps. */
+    /* The words of [vocabulary NAME], from the most frequent on, equally frequent ones by their bytes; hands
+     * each to `word`. `source` is the hash of the vocabulary's settings that the graph keeps. */
     status (*words)(void *context, const struct vocabulary_settings *settings, const char *name, uint64_t source,
                     status (*word)(void *to, const char *text, size_t bytes, uint64_t count), void *to);
     /* Mean and standard deviation of numeric columns after the transform, for transform = standard: fills
      * mean[count] and deviation[count]. */
     status (*moments)(void *context, const char *const *columns, uint32_t count, double *mean, double *deviation);
-    /* An automaton (graph/automaton.h) over kind_count kinds of nodes, for batching = learned of [tree NAME], learned
-     * from the column of trees: fills words[AUTOMATON_WORDS_MAX]. */
+    /* An automaton (graph/automaton.h) over kind_count kinds of nodes, for batching = learned of [tree NAME],
+     * learned from the column of trees: fills words[AUTOMATON_WORDS_MAX]. */
     status (*automaton)(void *context, const char *tree, uint32_t kind_count, uint32_t *words, size_t *word_count);
 };
 
-/* Compiles model text; a text that names no rules (cfg/rules.h) is compiled by the newest. `assignments`: count of
- * "section.key=value" that override the text. `path` is for messages. `source` is asked only if the text has a
- * vocabulary, standardised columns or a [tree] with learned batching; NULL: such a text is an error. The graph owns its
- * image: graph_close. */
+/* Compiles model text; a text that names no rules (cfg/rules.h) is compiled by the newest. `assignments`:
+ * count of "section.key=value" that override the text. `path` is for messages. `source` is asked only if the
+ * text has a vocabulary, standardised columns or a [tree] with learned batching; NULL: such a text is an
+ * error. The graph owns its image: graph_close. */
 MUST_USE status graph_compile(struct graph *graph, const char *path, const char *text, size_t text_bytes,
                               const char *const *assignments, uint32_t assignment_count,
                               const struct graph_source *source);
 /* The same for a text that a graph has kept: by the rules that it names, or the oldest. */
 MUST_USE status graph_compile_kept(struct graph *graph, const char *path, const char *text, size_t text_bytes,
                                    const struct graph_source *source);
-/* The same for the text of `known`, with assignments: by the rules by which `known` was compiled, and with its
- * words. */
+/* The same for the text of `known`, with assignments: by the rules by which `known`
+ * was compiled, and with its words. */
 MUST_USE status graph_compile_again(struct graph *graph, const char *path, const struct graph *known,
                                     const char *const *set, uint32_t set_count);
-/* A source that answers from `known`, for compiling its text again with the same vocabularies. INVALID: the text reads
- * a vocabulary by other settings. Keeps `known`. */
+/* A source that answers from `known`, for compiling its text again with the same vocabularies. INVALID: the
+ * text reads a vocabulary by other settings. Keeps `known`. */
 struct graph_source graph_source_of(const struct graph *known);
 /* Examples of a micro-batch where train.micro is 0: at most this many, a divisor of a lane's examples. */
 #define GRAPH_MICRO_USUAL 512u
-/* For a training on one node in one stage. Where a lane is one micro-batch of less than usual size, and all ops allow
- * it (OP_JOINS_LANES), the graph's micro-batches become micro-batches of 2, 4, … lanes, whole branches of the tree of
- * lanes. Weights, packed once a micro-batch, are then packed less often, and only the sum of these lanes takes memory.
- * header->lanes then counts the joined micro-batches, and `joined` the lanes of each. The bytes that training leaves do
- * not change. `path` is for messages. Where joining is not possible, nothing changes. */
+/* For a training on one node in one stage. Where a lane is one micro-batch of less than usual size, and
+ * all ops allow it (OP_JOINS_LANES), the graph's micro-batches become micro-batches of 2, 4, … lanes,
+ * whole branches of the tree of lanes. Weights, packed once a micro-batch, are then packed less often, and
+ * only the sum of these lanes takes memory. header->lanes then counts the joined micro-batches, and
+ * `joined` the lanes of each. The bytes that training leaves do not change. `path` is for messages. Where
+ * joining is not possible, nothing changes. */
 void graph_lanes_join(struct graph *graph, const char *path);
 /* Lanes of a micro-batch; lanes of the recipe, joined or not; and examples of one of them that are added at once. */
 static inline uint32_t graph_joined(const struct graph *g) { return g->joined > 1 ? g->joined : 1; }
@@ -378,8 +381,8 @@ MUST_USE status graph_open(struct graph *graph, const char *path);
 /* The same from memory. Keeps `image` until graph_close and does not free it. For tests and fuzzing. */
 MUST_USE status graph_open_memory(struct graph *graph, const char *path, const uint8_t *image, size_t bytes);
 void graph_close(struct graph *graph);
-/* As graph_open; with assignments ("section.key=value") the text that the graph keeps is compiled again, by the rules
- * by which it was compiled. */
+/* As graph_open; with assignments ("section.key=value") the text that the graph keeps is compiled again, by
+ * the rules by which it was compiled. */
 MUST_USE status graph_open_set(struct graph *graph, const char *path, const char *const *set, uint32_t set_count);
 
 #endif

@@ -1,8 +1,8 @@
-/* Checks every record of a graph before anything uses it, so that no other code has to: indices are in range; sizes fit
- * their memory and no product of sizes overflows; shapes are those that the ops' rules give; forward nodes read what
- * earlier nodes have written; backward nodes mirror them; every parameter belongs to one node; nothing is overwritten
- * while it is needed. A graph that passes may compute nonsense, but cannot make a kernel leave its memory. Runs once a
- * graph, with plain loops. */
+/* Checks every record of a graph before anything uses it, so that no other code has to: indices are in range;
+ * sizes fit their memory and no product of sizes overflows; shapes are those that the ops' rules give;
+ * forward nodes read what earlier nodes have written; backward nodes mirror them; every parameter belongs to
+ * one node; nothing is overwritten while it is needed. A graph that passes may compute nonsense, but cannot
+ * make a kernel leave its memory. Runs once a graph, with plain loops. */
 #include "graph/graph_internal.h"
 
 #include <inttypes.h>
@@ -271,8 +271,8 @@ static status tables_check(const struct check *c)
     return ST_OK;
 }
 
-/* Checks that updates cover the parameters once, in at most PARAM_UPDATES_MAX runs one after another, of which only the
- * first may be of trained parameters, and then every table once. */
+/* Checks that updates cover the parameters once, in at most PARAM_UPDATES_MAX runs one after another, of
+ * which only the first may be of trained parameters, and then every table once. */
 static status updates_check(const struct check *c)
 {
     const struct graph *g = c->g;
@@ -463,8 +463,9 @@ static status output_check(const struct check *c, const uint32_t *arg, uint32_t 
     return ST_OK;
 }
 
-/* Checks that an alias has place and shape of a trained parameter that an earlier node has claimed, and that its
- * gradient comes right behind that of the alias before, or behind the parameters': so no gradients overlap. */
+/* Checks that an alias has place and shape of a trained parameter that an earlier node has
+ * claimed, and that its gradient comes right behind that of the alias before, or behind the
+ * parameters': so no gradients overlap. */
 static status alias_own(struct check *c, const uint32_t *arg)
 {
     const struct graph *g = c->g;
@@ -495,8 +496,8 @@ static status alias_own(struct check *c, const uint32_t *arg)
     return ST_OK;
 }
 
-/* Checks that a parameter comes right behind the one before it in its update, so that it belongs to this node alone,
- * and the nodes of a stage own one stretch; and that its update fits it. */
+/* Checks that a parameter comes right behind the one before it in its update, so that it belongs to this node
+ * alone, and the nodes of a stage own one stretch; and that its update fits it. */
 /* rule: the statistic's; NULL: the parameter is trained. */
 static status param_own(struct check *c, const uint32_t *arg, const struct graph_optimizer *rule)
 {
@@ -628,8 +629,8 @@ static status backward_check(const struct check *c, const struct graph_node *n)
     return ST_OK;
 }
 
-/* Checks that forward and backward nodes name each other, that backward nodes come in the reverse order of their
- * forward nodes, and that a layer's nodes are neighbours. */
+/* Checks that forward and backward nodes name each other, that backward nodes come in the reverse order of
+ * their forward nodes, and that a layer's nodes are neighbours. */
 static status order_check(const struct check *c)
 {
     const struct graph *g = c->g;

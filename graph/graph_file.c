@@ -1,6 +1,6 @@
-/* The graph's file: a header, then the sections in the order of enum graph_section, one after another, each on a
- * multiple of 64 bytes; all integers little-endian. The layout has one possible form only, so two files with the same
- * bytes in their sections are the same file.
+/* The graph's file: a header, then the sections in the order of enum graph_section, one after another, each
+ * on a multiple of 64 bytes; all integers little-endian. The layout has one possible form only, so two files
+ * with the same bytes in their sections are the same file.
  *
  *   byte 0    magic "HPSGRAPH"           a file is valid if: magic and numbering are ours, version is read, it has
  *        8    version, header_bytes      file_bytes bytes, xxh3-64 over all of it, the checksum taken as 0, is the
@@ -9,8 +9,8 @@
  *       24    checksum
  *       32    the rest of struct graph_header
  *
- * A graph is small (records, no parameters), so it is read into memory of our own and not mapped: whatever happens to
- * the file afterwards, the program uses the bytes that it has validated. */
+ * A graph is small (records, no parameters), so it is read into memory of our own and not mapped: whatever
+ * happens to the file afterwards, the program uses the bytes that it has validated. */
 #include "graph/graph_internal.h"
 
 #include <errno.h>
@@ -37,8 +37,8 @@ _Static_assert(offsetof(struct graph_header, version) == 8 && offsetof(struct gr
 
 /* --- header and sections ---------------------------------------------------------------------- */
 
-/* count_max is what a model text can give (it has at most INI_SECTIONS_MAX sections), with room. It bounds the time of
- * graph_check.c, a part of which is a product of two counts. */
+/* count_max is what a model text can give (it has at most INI_SECTIONS_MAX sections), with room. It bounds
+ * the time of graph_check.c, a part of which is a product of two counts. */
 static const struct {
     const char *name;
     uint32_t bytes; /* of a record */

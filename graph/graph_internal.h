@@ -4,12 +4,12 @@
 
 #include "graph/graph.h"
 
-/* Validates an image as graph_open promises, and points the graph into it; on failure *graph is empty. Keeps `image`
- * (8-byte aligned) and owns nothing: the caller sets graph->owned. `path` is for messages. */
+/* Validates an image as graph_open promises, and points the graph into it; on failure *graph is empty. Keeps
+ * `image` (8-byte aligned) and owns nothing: the caller sets graph->owned. `path` is for messages. */
 MUST_USE status graph_bind(struct graph *graph, const char *path, const uint8_t *image, size_t bytes);
 
-/* Hash of the names of ops, optimizers and schedules in the order in which files number them. A file with another
- * numbering would be read as another model. */
+/* Hash of the names of ops, optimizers and schedules in the order in which files number them. A file with
+ * another numbering would be read as another model. */
 uint64_t graph_numbering(void);
 
 /* Updates of parameters at most: of trained parameters and of runs of statistics. Updates of tables do not count. */

@@ -7,8 +7,8 @@
 
 #define INIT_SCALE_MAX 1e6f
 
-/* Reads "zeros", "uniform HALF_WIDTH" or "normal DEVIATION"; the number is 0 to INIT_SCALE_MAX. Any other text is
- * INVALID, with a sentence without place (expected, found): the caller adds file and line. */
+/* Reads "zeros", "uniform HALF_WIDTH" or "normal DEVIATION"; the number is 0 to INIT_SCALE_MAX. Any other
+ * text is INVALID, with a sentence without place (expected, found): the caller adds file and line. */
 MUST_USE status init_parse(const char *text, enum random_init *init, float *scale);
 
 #endif

@@ -1,5 +1,5 @@
-/* Texts of a name and its keys, like "adam 0.001 beta1=0.9" or "step every=10000 factor=0.5": how optimizers and
- * schedules are read. */
+/* Texts of a name and its keys, like "adam 0.001 beta1=0.9" or "step every=10000 factor=0.5": how
+ * optimizers and schedules are read. */
 #ifndef HETERPS_GRAPH_KEYED_H
 #define HETERPS_GRAPH_KEYED_H
 
@@ -18,8 +18,8 @@ struct keyed_param {
 #define KEYED_PARAM_MAX 6
 
 /* Reads every word of `text` as KEY=VALUE into value[], which begins with the defaults by `rules`
- * (cfg/rules.h). `params` ends with name == NULL. `of` is the name ("sgd"), `after` the text that the words follow
- * ("sgd's learning rate"). INVALID with a sentence without place: expected, found, the nearest key. */
+ * (cfg/rules.h). `params` ends with name == NULL. `of` is the name ("sgd"), `after` the text that the words
+ * follow ("sgd's learning rate"). INVALID with a sentence without place: expected, found, the nearest key. */
 MUST_USE status keyed_read(const char *text, const char *of, const char *after, const struct keyed_param *params,
                            uint32_t rules, double value[KEYED_PARAM_MAX]);
 /* INVALID, as keyed_read, unless keyed_read could have given the key this value. */

@@ -4,9 +4,10 @@
  *                           \_____/  \_____/
  *     joined                   0        1            a micro-batch each, of 512: a branch of the tree of lanes
  *
- * Both compute the same for an example. Ops add to gradients of parameters lane by lane (isa/product.c), along the
- * tree, so the memory of one lane's sums holds the sum of a whole branch. Sums of rows have memory for every lane in
- * any case (struct lane_row). Losses are told lane by lane. So the results are those of separate lanes, byte by byte.
+ * Both compute the same for an example. Ops add to gradients of parameters lane by lane (isa/product.c),
+ * along the tree, so the memory of one lane's sums holds the sum of a whole branch. Sums of rows have
+ * memory for every lane in any case (struct lane_row). Losses are told lane by lane. So the results are
+ * those of separate lanes, byte by byte.
  *
  * Where activations lie depends on the number of examples, so the text of the graph is compiled once more. */
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* A tensor lives from the node that writes it to the last node that reads it. A backward node reads the tensors of its
- * forward node that the op's traits name, and the saved ones. */
+/* A tensor lives from the node that writes it to the last node that reads it. A backward node reads the
+ * tensors of its forward node that the op's traits name, and the saved ones. */
 #include "graph/life.h"
 
 #include <stdlib.h>
@@ -111,8 +111,9 @@ void lives_join(const struct graph *g, const struct part *parts, struct life *li
 
 /* --- whether places agree with lives ----------------------------------------------------------- */
 
-/* The activations that nodes use, in three orders, and a search tree for the ends of live ones. The tree is an array:
- * leaf count + i is tensor by_offset[i], and the parent of i, at i / 2, has the greater end of its two children. */
+/* The activations that nodes use, in three orders, and a search tree for the ends of live ones. The
+ * tree is an array: leaf count + i is tensor by_offset[i], and the parent of i, at i / 2, has the
+ * greater end of its two children. */
 struct places {
     const struct graph *g;
     struct life *lives;
@@ -169,8 +170,8 @@ static uint64_t place_end_max(const struct places *p, uint64_t offset)
     return end;
 }
 
-/* Goes through time; at each birth asks whether a live activation begins before the new one's end and ends behind its
- * begin. */
+/* Goes through time; at each birth asks whether a live activation begins before the new one's
+ * end and ends behind its begin. */
 static uint32_t collision_find(struct places *p)
 {
     const struct graph *g = p->g;

@@ -5,8 +5,9 @@
  *   scores [B,1+K] of candidates      column 0; with their log_q as a second input, accidental hits count as absent
  *   scores p [B,1] and q [B,1]        p, against q
  *
- * `above` are the scores greater than the target's, `equal` the other scores equal to it. A NaN counts as above, so a
- * diverged model never looks good. A label that names no class makes the value NaN (op_labels_check). */
+ * `above` are the scores greater than the target's, `equal` the other scores equal to it. A
+ * NaN counts as above, so a diverged model never looks good. A label that names no class makes
+ * the value NaN (op_labels_check). */
 #include <math.h>
 #include <string.h>
 

@@ -1,9 +1,9 @@
-/* An op is one line in ops.def, its attributes here, and one file op_<id>.c with its keys, shape rule, plain reference
- * kernels, cost and words. Devices bring faster kernels, cut into pieces: engine/device/cpu/ops.def, gpu/ops.def.
- * engine/eval/heads.c knows all heads. All places: graph/README.md.
+/* An op is one line in ops.def, its attributes here, and one file op_<id>.c with its keys, shape rule, plain
+ * reference kernels, cost and words. Devices bring faster kernels, cut into pieces:
+ * engine/device/cpu/ops.def, gpu/ops.def. engine/eval/heads.c knows all heads. All places: graph/README.md.
  *
- * A kernel sees a context (one slot: its tensors, input, ticket) and a node. In the backward pass, too, this is the
- * forward node; the d-accessors give the gradient of any of its tensors:
+ * A kernel sees a context (one slot: its tensors, input, ticket) and a node. In the backward pass, too, this
+ * is the forward node; the d-accessors give the gradient of any of its tensors:
  *
  *      in(i) ──▶ forward ──▶ out(i)            din(i) ◀── backward ◀── dout(i)
  *      param(i) ─┘    └─▶ saved(i)             dparam(i) += …              table_grad += … */
@@ -42,8 +42,8 @@ enum op_traits {
     OP_IS_LOSS = 8,   /* a head: its output, [B, 1], is an example's loss times the head's weight and the example's */
     /* a head without a backward pass: its output, [B, 1], is an example's value, averaged in evaluation */
     OP_IS_METRIC = 16,
-    /* an example's numbers do not depend on the other examples of its micro-batch; where a micro-batch has several
-     * lanes, it adds to gradients lane by lane (graph_lanes_join) */
+    /* an example's numbers do not depend on the other examples of its micro-batch; where a micro-batch has
+     * several lanes, it adds to gradients lane by lane (graph_lanes_join) */
     OP_JOINS_LANES = 32,
 };
 enum op_inputs {
@@ -192,8 +192,8 @@ struct loss_attr {
     float log_z;       /* nce: logarithm of the normalising constant                                 */
     uint32_t corrects; /* nce: subtracts log(K q) from a logit                                        */
 };
-/* Losses over many columns save [B, LOSS_SAVED_COLS]: an example's unweighted loss, the greatest logit, and the sum of
- * exp(logit - greatest). nce saves the first alone. */
+/* Losses over many columns save [B, LOSS_SAVED_COLS]: an example's unweighted loss, the greatest logit, and
+ * the sum of exp(logit - greatest). nce saves the first alone. */
 enum { LOSS_SAVED_LOSS, LOSS_SAVED_GREATEST, LOSS_SAVED_SUM, LOSS_SAVED_COLS };
 /* shared_softmax: a loss, and the match whose similarities it is over. */
 struct shared_softmax_attr {
@@ -215,8 +215,8 @@ void busy_row_backward(float *din, uint32_t in_cols, const float *dout, uint32_t
 _Static_assert(sizeof(struct fc_attr) <= NODE_ATTR_BYTES && sizeof(struct shared_softmax_attr) <= NODE_ATTR_BYTES,
                "the longest of them");
 
-/* No tensor is wider, and no parameter has more numbers. So no size or cost that is computed from a graph overflows
- * 64 bits. */
+/* No tensor is wider, and no parameter has more numbers. So no size or cost that is computed
+ * from a graph overflows 64 bits. */
 #define OP_COLS_MAX    (1u << 24)
 #define OP_PRODUCT_MAX ((uint64_t)1 << 36)
 
@@ -241,8 +241,8 @@ struct op_shape {
         uint32_t rows, cols;
         uint8_t init; /* as graph_tensor.init                                                            */
         float init_scale;
-        /* A statistic has no gradient: the backward pass adds sums over examples to its dparam, and `rule`, an
-         * internal one (graph/optimizer.h), makes its next value from these sums. */
+        /* A statistic has no gradient: the backward pass adds sums over examples to its dparam, and `rule`,
+         * an internal one (graph/optimizer.h), makes its next value from these sums. */
         bool is_statistic;
         struct graph_optimizer rule;
     } param[OP_PARAMS_MAX];
@@ -259,8 +259,8 @@ struct op_shape {
     uint64_t flops_forward, flops_backward;
 };
 
-/* Measures one input for a shape rule. `fields`: the graph's or the compiler's; the tensor of a field names one of
- * them. */
+/* Measures one input for a shape rule. `fields`: the graph's or the compiler's; the
+ * tensor of a field names one of them. */
 static inline void op_input_measure(const struct graph_tensor *t, const struct graph_field *fields, uint32_t *cols,
                                     uint32_t *keys)
 {
@@ -279,8 +279,8 @@ struct op_parse {
     /* finds a [table NAME]; GRAPH_NONE if there is none */
     uint32_t (*table_find)(const struct op_parse *, const char *name);
     uint32_t (*table_dim)(const struct op_parse *, uint32_t table);
-    /* Compiles the [cell NAME] of every kind of nodes into the node's program. `states`: names, separated by commas;
-     * fills *state_count with their number. */
+    /* Compiles the [cell NAME] of every kind of nodes into the node's program. `states`: names, separated by
+     * commas; fills *state_count with their number. */
     status (*cells_add)(const struct op_parse *, const char *states, uint32_t *state_count);
     /* Puts an automaton that is learned from the data (graph_source) after the cells; *word_count: its words. */
     status (*automaton_add)(const struct op_parse *, uint32_t *word_count);
@@ -301,11 +301,11 @@ struct op {
     uint32_t traits;
     const struct op_keys *keys;
     status (*parse)(const struct op_parse *);
-    /* INVALID, with a sentence without place: attributes or input shapes are impossible. Also runs on every loaded
-     * graph, so it trusts nothing in attr. `tables`: the graph's. */
+    /* INVALID, with a sentence without place: attributes or input shapes are impossible. Also runs on every
+     * loaded graph, so it trusts nothing in attr. `tables`: the graph's. */
     status (*shape)(struct op_shape *, const struct graph_table *tables, uint32_t table_count);
-    /* Reference kernels: plain, whole, one thread. forward writes out and saved; backward writes din (where wanted;
-     * adds where din_adds) and adds to dparam and table_grad. */
+    /* Reference kernels: plain, whole, one thread. forward writes out and saved; backward writes din (where
+     * wanted; adds where din_adds) and adds to dparam and table_grad. */
     void (*forward)(const struct op_context *, const struct graph_node *);
     void (*backward)(const struct op_context *, const struct graph_node *);
     /* Of some ops; these follow the others in the op's line: */
@@ -361,8 +361,8 @@ static inline struct view op_dout(const struct op_context *c, const struct graph
 /* The first op of an op's section. A section's ops need not be neighbours: new ops come last. */
 uint32_t op_section_first(uint32_t op);
 static inline bool op_is_head(uint32_t op) { return (op_table[op].traits & (OP_IS_LOSS | OP_IS_METRIC)) != 0; }
-/* The first head among the forward nodes from `node` on; forward_count: there is none. Tensors that a head reads and
- * writes stay in the slot until the end of the forward pass. */
+/* The first head among the forward nodes from `node` on; forward_count: there is none. Tensors that a head
+ * reads and writes stay in the slot until the end of the forward pass. */
 static inline uint32_t graph_head_next(const struct graph *g, uint32_t node)
 {
     while (node < g->forward_count && !op_is_head(g->nodes[node].op)) node++;
@@ -373,9 +373,9 @@ static inline uint32_t graph_loss_next(const struct graph *g, uint32_t node)
     while (node < g->forward_count && !(op_table[g->nodes[node].op].traits & OP_IS_LOSS)) node++;
     return node;
 }
-/* The match whose output a head over drawn candidates reads, or the head itself if it matches: evaluation ranks all
- * words by the match (engine/eval/rank.h), so its inputs stay in the slot, too. GRAPH_NONE: the node is no head, or
- * reads something else. */
+/* The match whose output a head over drawn candidates reads, or the head itself if it matches: evaluation
+ * ranks all words by the match (engine/eval/rank.h), so its inputs stay in the slot, too. GRAPH_NONE: the
+ * node is no head, or reads something else. */
 uint32_t graph_match_of(const struct graph *g, uint32_t head);
 /* How this match, which is not NONE, compares its first input with the vectors of its second. */
 struct match_attr graph_match_attr(const struct graph *g, uint32_t match);
@@ -383,8 +383,8 @@ struct match_attr graph_match_attr(const struct graph *g, uint32_t match);
 uint32_t graph_candidates_of(const struct graph *g, uint32_t head);
 /* The input of a forward node that is a label; GRAPH_NONE: none. */
 uint32_t op_label_input(const struct graph_node *n);
-/* How many columns of a loss's first input, from the first on, are an example's prediction: all, or those of a tree's
- * root if the others are of its other nodes. */
+/* How many columns of a loss's first input, from the first on, are an example's prediction: all, or those of
+ * a tree's root if the others are of its other nodes. */
 uint32_t op_predict_cols(const struct graph *g, const struct graph_node *loss);
 /* The labels that a head takes: any number, or 0 to `max`, or only the whole numbers 0 to `max`, the classes. */
 struct label_range {
@@ -394,8 +394,8 @@ struct label_range {
 };
 /* The labels that all heads that read label `label` take. */
 struct label_range graph_label_range(const struct graph *g, uint32_t label);
-/* INVALID: the head does not take a label, so the loss would be NaN; "WHERE example_begin + b: label …". Readers refuse
- * such numbers; but a vocabulary may have more words than there are classes. */
+/* INVALID: the head does not take a label, so the loss would be NaN; "WHERE example_begin + b: label …".
+ * Readers refuse such numbers; but a vocabulary may have more words than there are classes. */
 MUST_USE status op_labels_check(const struct op_context *c, const struct graph_node *n, const char *where,
                                 uint64_t example_begin);
 /* The weight of an example of the micro-batch. */

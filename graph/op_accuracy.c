@@ -1,5 +1,5 @@
-/* Whether the target has the greatest score. Several greatest scores share the point, so a model that gives all the
- * same score has the accuracy of chance. Inputs: metric.c. */
+/* Whether the target has the greatest score. Several greatest scores share the point, so a model that gives
+ * all the same score has the accuracy of chance. Inputs: metric.c. */
 #include "graph/op_rules.h"
 
 const struct op_keys op_accuracy_keys = {NULL, 0, 0};

@@ -1,5 +1,6 @@
-/* The sum of two or more inputs, element by element, in their order; an input of one column is added to every
- * column. Backward: an input's gradient is dout; for an input of one column, its sum over the columns i = 0, 1, ... */
+/* The sum of two or more inputs, element by element, in their order; an input of one column is
+ * added to every column. Backward: an input's gradient is dout; for an input of one column, its sum
+ * over the columns i = 0, 1, ... */
 #include "graph/op_rules.h"
 
 const struct op_keys op_add_keys = {0};

@@ -1,6 +1,7 @@
-/* The input of the network that scores a candidate against each of T remembered items: q [B,D] and h [B,T*D] ->
- * [B,T*4D]; for each t, h_t, q, h_t - q, h_t * q side by side (Zhou et al., KDD 2018, section 4.3, whose activation
- * unit sees the two vectors and what they have in common). An [fc] with groups = T then has the same weights for all t.
+/* The input of the network that scores a candidate against each of T remembered items: q [B,D] and h
+ * [B,T*D] -> [B,T*4D]; for each t, h_t, q, h_t - q, h_t * q side by side (Zhou et al., KDD 2018, section
+ * 4.3, whose activation unit sees the two vectors and what they have in common). An [fc] with groups = T
+ * then has the same weights for all t.
  *
  * Backward, with d0 … d3 the four parts of dout of t, sums over t in order:
  *   dh_t = d0 + d2 + d3 * q      dq = sum_t (d1 - d2 + d3 * h_t) */

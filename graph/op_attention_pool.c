@@ -1,11 +1,13 @@
-/* Weighted sum of the vectors of a field's keys: scores [B,T], h [B,T*D], and the field, whose ids_max is T -> [B,D]:
+/* Weighted sum of the vectors of a field's keys: scores [B,T], h [B,T*D], and the
+ * field, whose ids_max is T -> [B,D]:
  *
  *   out = sum over t < n of w_t h_t       n: how many keys the example has in the field
  *
  *   none      w_t = score_t           Zhou et al., KDD 2018, eq. (3), which leaves the softmax out
  *   softmax   w_t = exp(score_t) / sum over u < n of exp(score_u); saved
  *
- * Scores and vectors behind the last key are not read, and their gradient is zero. An example without keys gives zeros.
+ * Scores and vectors behind the last key are not read, and their gradient is zero. An
+ * example without keys gives zeros.
  *
  * Backward: dh_t = w_t dout, and with dw_t = dout . h_t
  *   none      dscore_t = dw_t

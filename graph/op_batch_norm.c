@@ -1,4 +1,5 @@
-/* Batch normalisation (Ioffe, Szegedy, ICML 2015, Algorithm 1), column by column; in, out [B,C], the rest [1,C]:
+/* Batch normalisation (Ioffe, Szegedy, ICML 2015, Algorithm 1), column by column; in, out [B,C], the rest
+ * [1,C]:
  *
  *   training     m = 1/B sum_b x_b     v = 1/B sum_b (x_b - m)^2     of the micro-batch's examples
  *   evaluation   m, v: the parameters mean and variance
@@ -8,16 +9,16 @@
  *
  *   dbias = sum_b dy     dweight = sum_b dy n     dx = weight r (dy - dbias / B - n dweight / B)
  *
- * Outside training m and v are constants, and the two means drop out. B is the number of the micro-batch's examples,
- * also in the last one of the data; a single example has v = 0, and its output is the bias.
+ * Outside training m and v are constants, and the two means drop out. B is the number of the micro-batch's
+ * examples, also in the last one of the data; a single example has v = 0, and its output is the bias.
  *
- * mean and variance are statistics, not weights: the backward pass, which runs in the order of the lane, adds B m to
- * dmean and B v to dvariance. So their moving averages get the step's mean of x, and the variances of its micro-batches
- * weighted by their examples.
+ * mean and variance are statistics, not weights: the backward pass, which runs in the order of the lane, adds
+ * B m to dmean and B v to dvariance. So their moving averages get the step's mean of x, and the variances of
+ * its micro-batches weighted by their examples.
  *
- * Sums run over b = 0, 1, … in two passes: the second takes differences from the mean of the first, and corrects the
- * mean by their mean, and the variance by its square. So neither loses digits if the mean is large against the
- * deviation. */
+ * Sums run over b = 0, 1, … in two passes: the second takes differences from the mean of the first, and
+ * corrects the mean by their mean, and the variance by its square. So neither loses digits if the mean
+ * is large against the deviation. */
 #include "graph/op_rules.h"
 
 #include <math.h>

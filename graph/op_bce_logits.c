@@ -8,10 +8,10 @@
  *   loss  = max(z, 0) - z y + log1p(exp(-|z|))     every term is finite, and log1p keeps the digits of a small exp
  *   dloss/dz = p - y                               p by exp(-|z|), too, so it neither overflows nor loses digits
  *
- * A label below 0 or above 1, such as the -1 of many files, has no such loss: readers refuse it (graph_label_range);
- * from elsewhere it makes the loss NaN. The loss is computed in double, multiplied by the weights, and rounded once.
- * The gradient is that of the sum of the examples' losses; the optimizer scales by 1 / examples for the mean. This op
- * starts the backward pass, so it reads no dout. */
+ * A label below 0 or above 1, such as the -1 of many files, has no such loss: readers refuse it
+ * (graph_label_range); from elsewhere it makes the loss NaN. The loss is computed in double, multiplied by
+ * the weights, and rounded once. The gradient is that of the sum of the examples' losses; the optimizer
+ * scales by 1 / examples for the mean. This op starts the backward pass, so it reads no dout. */
 #include <math.h>
 
 #include "engine/base/fmath.h"

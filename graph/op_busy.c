@@ -1,7 +1,7 @@
-/* The identity that takes time: copies its input, and its gradient back, and spends `rounds` multiply-adds on each
- * example in each pass, each waiting for the one before. It serves to measure pipelines: a stage of such ops takes the
- * time asked for, whatever its width, and a gang shares it by examples. With `units` it also has the width asked for:
- * output j is input j mod the number of inputs. No model needs it. */
+/* The identity that takes time: copies its input, and its gradient back, and spends `rounds` multiply-adds on
+ * each example in each pass, each waiting for the one before. It serves to measure pipelines: a stage of such
+ * ops takes the time asked for, whatever its width, and a gang shares it by examples. With `units` it also
+ * has the width asked for: output j is input j mod the number of inputs. No model needs it. */
 #include "graph/op_rules.h"
 
 #include <string.h>

@@ -1,9 +1,9 @@
 /* Puts its inputs' columns side by side, in the order of the inputs; backward, each input's gradient is its
- * part of dout. With groups G, every input is G parts of equal width, and so is the output: its part g holds part g of
- * all inputs side by side, so that the parts of one place in a list stay together.
+ * part of dout. With groups G, every input is G parts of equal width, and so is the output: its part g holds
+ * part g of all inputs side by side, so that the parts of one place in a list stay together.
  *
- * Without groups, an input whose columns begin a cache line of the output may lie within the output (graph/life.h): the
- * copy then changes nothing. */
+ * Without groups, an input whose columns begin a cache line of the output may lie within the output
+ * (graph/life.h): the copy then changes nothing. */
 #include "graph/op_rules.h"
 
 #include <string.h>

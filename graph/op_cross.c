@@ -1,6 +1,7 @@
-/* A cross layer (Wang et al., WWW 2021, DCN-v2): out = x0 * z + x, element by element, the inputs x0, x and z in this
- * order and of one width; x0 is the input of the first cross layer, x the output of the layer before. z is the factor
- * of x0 in eq. (1), W x + b, an fc in a model text; of low rank, eq. (2), z = U (V^T x) + b takes two fc:
+/* A cross layer (Wang et al., WWW 2021, DCN-v2): out = x0 * z + x, element by element, the inputs x0, x
+ * and z in this order and of one width; x0 is the input of the first cross layer, x the output of the
+ * layer before. z is the factor of x0 in eq. (1), W x + b, an fc in a model text; of low rank, eq. (2),
+ * z = U (V^T x) + b takes two fc:
  *
  *   [fc v1]              [fc z1]              [cross c1]
  *   input = x            input = v1           input = x0, x, z1

@@ -1,18 +1,19 @@
-/* Data normalisation (PaddlePaddle's data_norm), column by column, by sums over all examples of earlier steps; in, out
- * [B,C], size, sum, square_sum [1,C]:
+/* Data normalisation (PaddlePaddle's data_norm), column by column, by sums over all examples of earlier
+ * steps; in, out [B,C], size, sum, square_sum [1,C]:
  *
  *   mean = sum / size     scale = sqrt(size / square_sum)     out = (x - mean) scale
  *
- * in training as in evaluation. Mean and scale are constants of a step: backward dx = dy scale, and nothing is trained.
- * The three parameters are statistics; a step of n examples makes of them (graph/optimizer_accumulate.c):
+ * in training as in evaluation. Mean and scale are constants of a step: backward dx = dy scale, and nothing
+ * is trained. The three parameters are statistics; a step of n examples makes of them
+ * (graph/optimizer_accumulate.c):
  *
  *   size       = decay size + n                     starts at 1e4
  *   sum        = decay sum + sum_b x                starts at 0
  *   square_sum = decay square_sum + sum_b ((x - mean)^2 + eps)   starts at 1e4
  *
- * So the first steps hardly scale, and a constant column is scaled at most by 1 / sqrt(eps). In training the backward
- * pass, which runs in the order of the lane, adds a micro-batch's share to dsize, dsum and dsquare_sum, even if the
- * input is a column of the data and has no gradient. Sums run over b = 0, 1, ... */
+ * So the first steps hardly scale, and a constant column is scaled at most by 1 / sqrt(eps). In training the
+ * backward pass, which runs in the order of the lane, adds a micro-batch's share to dsize, dsum and
+ * dsquare_sum, even if the input is a column of the data and has no gradient. Sums run over b = 0, 1, ... */
 #include "graph/op_rules.h"
 
 #include <math.h>

@@ -1,9 +1,10 @@
-/* Dropout with inverted scaling (Srivastava et al., JMLR 2014, section 4): in training an element is kept with
- * probability 1 - rate, and a kept one is divided by 1 - rate, so that the expectation is the input; outside training
- * the op is the identity.
+/* Dropout with inverted scaling (Srivastava et al., JMLR 2014, section 4): in training an element is kept
+ * with probability 1 - rate, and a kept one is divided by 1 - rate, so that the expectation is the input;
+ * outside training the op is the identity.
  *
- * Whether an element is kept is a function of (seed, node, step, example of the step, column), so the backward pass
- * draws the mask again instead of reading one, and neither threads nor micro-batches change the mask. */
+ * Whether an element is kept is a function of (seed, node, step, example of the step, column), so
+ * the backward pass draws the mask again instead of reading one, and neither threads nor
+ * micro-batches change the mask. */
 #include "graph/op_rules.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
-/* Gathers the rows of an example's keys and pools them, a field at a time: out [B, S*D], where columns s*D ..
- * s*D+D-1 pool the rows of field s. A field without keys gives zeros. Without pooling, out [B, sum over s of
- * ids_max(s)*D]: a field's rows one after another, in the order of its keys, then zeros if it has fewer than ids_max
- * keys.
+/* Gathers the rows of an example's keys and pools them, a field at a time: out [B, S*D], where columns
+ * s*D .. s*D+D-1 pool the rows of field s. A field without keys gives zeros. Without pooling, out [B,
+ * sum over s of ids_max(s)*D]: a field's rows one after another, in the order of its keys, then zeros if
+ * it has fewer than ids_max keys.
  *
  *   keys of (b, field)   key_begin[b * field_count + field] ..          row of a position   span[unique_of[position]]
  *
@@ -10,11 +10,12 @@
  *   max    y[d] = max over rows         drow[d] += dy[d] for the first row that has the maximum; its position is saved
  *   none   y_i = row of the i-th key    drow += dy_i
  *
- * If keys have values, "row" is the key's value times the row in all of these, and drow is multiplied by the value.
+ * If keys have values, "row" is the key's value times the row in all of these, and
+ * drow is multiplied by the value.
  *
- * Backward goes by unique key, and within a key by occurrence in example order, so the sum of a row has one order.
- * Each op adds to sums of its own (attr.lookup), because two lookups of one table may lie in stages that run at the
- * same time. */
+ * Backward goes by unique key, and within a key by occurrence in example order, so the sum of a row has
+ * one order. Each op adds to sums of its own (attr.lookup), because two lookups of one table may lie in
+ * stages that run at the same time. */
 #include "graph/op_rules.h"
 #include "graph/row_vector.h"
 

@@ -1,5 +1,5 @@
-/* Routed experts: each example goes through `top` of E small networks, the experts: those with the highest gates.
- * Inputs: x [B,K]; the gate's logits [B,E], from an fc; out [B,N].
+/* Routed experts: each example goes through `top` of E small networks, the experts: those with the highest
+ * gates. Inputs: x [B,K]; the gate's logits [B,E], from an fc; out [B,N].
  *
  *     out_b = sum over chosen e of g_be f_e(x_b)          f_e(x) = act(x W_e + b_e)            without hidden
  *                                                         f_e(x) = act(x V_e + c_e) W_e + b_e  with H hidden
@@ -8,19 +8,19 @@
  * top > 1   g is the softmax over the chosen ones (Shazeer et al., "Outrageously Large Neural Networks", ICLR 2017,
  *           eq. (3) to (5), without noise); with all experts chosen it is a plain mixture (Ma et al., KDD 2018, MMoE)
  *
- * In training an expert takes at most ceil(capacity * top * B / E) of a micro-batch's B examples: all first choices
- * come before all second ones (Lepikhin et al., "GShard", ICLR 2021, Algorithm 1), choices of one rank in the order of
- * examples. An example whose expert is full gets no output from it, and its other gates stay as they are. Outside
- * training no expert is full, so no prediction depends on its neighbours.
+ * In training an expert takes at most ceil(capacity * top * B / E) of a micro-batch's B examples: all first
+ * choices come before all second ones (Lepikhin et al., "GShard", ICLR 2021, Algorithm 1), choices of one
+ * rank in the order of examples. An example whose expert is full gets no output from it, and its other gates
+ * stay as they are. Outside training no expert is full, so no prediction depends on its neighbours.
  *
  * Backward, with dg_be = dout_b . f_e(x_b) of experts that were not full:
  *
  *     top = 1   dlogit_i = p_i ([i = e] - p_e) dg_e                          p: softmax over all experts
  *     top > 1   dlogit_e = g_e (dg_e - sum over chosen i of g_i dg_i)        0 for others
  *
- * and `balance` times the load loss of each example, E sum_e s_e p_be times the example's weight, s_e being the share
- * of e in the micro-batch's choices (Fedus et al., eq. (4) to (6)): dlogit_i += balance E p_i (s_i - sum_e s_e p_e).
- * The load loss has only this gradient, and is no part of the reported loss.
+ * and `balance` times the load loss of each example, E sum_e s_e p_be times the example's weight, s_e being
+ * the share of e in the micro-batch's choices (Fedus et al., eq. (4) to (6)): dlogit_i += balance E p_i (s_i
+ * - sum_e s_e p_e). The load loss has only this gradient, and is no part of the reported loss.
  *
  * Sums run over inputs in order, and those of a weight over its expert's rows in order. */
 #include <inttypes.h>

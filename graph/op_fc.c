@@ -1,5 +1,6 @@
-/* Fully connected: out = act(z), z = in W + bias; in [B,K], W [K,N], bias [N], out [B,N]. With G groups, in [B,G*K] is
- * read as [B*G,K] and out [B,G*N] as [B*G,N]: every group of an example goes through the same weights.
+/* Fully connected: out = act(z), z = in W + bias; in [B,K], W [K,N], bias [N], out [B,N]. With G
+ * groups, in [B,G*K] is read as [B*G,K] and out [B,G*N] as [B*G,N]: every group of an example
+ * goes through the same weights.
  *
  *   dz = dout * act'(out)             (or dout itself, if the consumer has multiplied already: dout_is_dz)
  *   dW += in^T dz      dbias += sum over b of dz
@@ -9,25 +10,26 @@
  * micro-batch's dW and dbias over b within each group, group after group, before it is added to the lane's
  * gradient.
  *
- * With precision bf16 (train.precision) the factors of the three products, in, W and dz, are rounded to bfloat16 as
- * they enter, to nearest, ties to even. A product of two bfloat16 is exact in float32, and all else is float32: sums,
- * bias, activation, slopes (of unrounded outputs), dbias (of unrounded dz). In memory everything stays float32:
- * parameters, gradients, optimizer state, activations. So the gradient is that of a network with rounded factors whose
- * rounding has slope 1. Terms are added in pairs, the odd one of a pair first: 1, 0, 3, 2, …, and a last one without
- * partner by itself, as VDPBF16PS adds them (Intel SDM). So sums are the same bits on every instruction set but amx,
- * except where terms, sums or results are below 2^-126, which some take for 0. amx adds 32 terms at a time, as
- * TDPBF16PS does: of terms 0 to 31 of a group it adds the even ones in one chain of fused multiply-adds from zero, the
- * odd ones in another, then both chains, and then their sum to the total; then terms 32 to 63, and so on, with zeros
- * behind the last one.
+ * With precision bf16 (train.precision) the factors of the three products, in, W and dz, are rounded to
+ * bfloat16 as they enter, to nearest, ties to even. A product of two bfloat16 is exact in float32, and all
+ * else is float32: sums, bias, activation, slopes (of unrounded outputs), dbias (of unrounded dz). In memory
+ * everything stays float32: parameters, gradients, optimizer state, activations. So the gradient is that of a
+ * network with rounded factors whose rounding has slope 1. Terms are added in pairs, the odd one of a pair
+ * first: 1, 0, 3, 2, …, and a last one without partner by itself, as VDPBF16PS adds them (Intel SDM). So sums
+ * are the same bits on every instruction set but amx, except where terms, sums or results are below 2^-126,
+ * which some take for 0. amx adds 32 terms at a time, as TDPBF16PS does: of terms 0 to 31 of a group it adds
+ * the even ones in one chain of fused multiply-adds from zero, the odd ones in another, then both chains, and
+ * then their sum to the total; then terms 32 to 63, and so on, with zeros behind the last one.
  *
- * With precision tf32 cards from compute capability 8.0 on, whose matrix units take TensorFloat-32 (float32 with 10
- * bits of mantissa instead of 23), round the factors to nearest, ties away from zero (gpu/product_tf32.cu). Everything
- * else multiplies in float32: the reference here, processors, older cards. An element there and here differs by at most
- * about 2^-10 of the sum of its terms' magnitudes, two roundings of 2^-11 a product. Within this difference, the
- * learned model depends on the layers that a plan gives to such a card.
+ * With precision tf32 cards from compute capability 8.0 on, whose matrix units take TensorFloat-32
+ * (float32 with 10 bits of mantissa instead of 23), round the factors to nearest, ties away from zero
+ * (gpu/product_tf32.cu). Everything else multiplies in float32: the reference here, processors, older
+ * cards. An element there and here differs by at most about 2^-10 of the sum of its terms' magnitudes,
+ * two roundings of 2^-11 a product. Within this difference, the learned model depends on the layers
+ * that a plan gives to such a card.
  *
- * The compiler decides which fc are rounded (graph/compile_fuse.c): none of one unit, mostly the logit, whose products
- * take no time, and in bf16 none of fewer than 16 units or 32 inputs. */
+ * The compiler decides which fc are rounded (graph/compile_fuse.c): none of one unit, mostly the logit, whose
+ * products take no time, and in bf16 none of fewer than 16 units or 32 inputs. */
 #include "cfg/settings.h"
 #include "engine/base/bf16.h"
 #include "graph/init.h"

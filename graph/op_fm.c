@@ -4,10 +4,12 @@
  *   reduced      y    = sum over pairs s < t of e_s . e_t   = 1/2 sum_d ( (sum_s e_sd)^2 - sum_s e_sd^2 )    out [B,1]
  *   not reduced  y_d  = sum over pairs s < t of e_sd e_td   = 1/2       ( (sum_s e_sd)^2 - sum_s e_sd^2 )    out [B,D]
  *
- * The first is Rendle, ICDM 2010, the pairwise part of eq. (1) in the linear-time form of Lemma 3.1; the second is the
- * bi-interaction of He and Chua, SIGIR 2017, eq. (3) and (4), of which the first is the sum over d.
+ * The first is Rendle, ICDM 2010, the pairwise part of eq. (1) in the linear-time form of
+ * Lemma 3.1; the second is the bi-interaction of He and Chua, SIGIR 2017, eq. (3) and (4), of
+ * which the first is the sum over d.
  *
- * Backward: de_sd = dy_d (sum_t e_td - e_sd), with dy_d = dy if reduced. Sums run over s, and over d, in order. */
+ * Backward: de_sd = dy_d (sum_t e_td - e_sd), with dy_d = dy if reduced. Sums run over s, and over d, in
+ * order. */
 #include "graph/op_rules.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
-/* Hinge loss of a pair, max(0, margin - p + q), for the score p of the item that should rank first and the score q of
- * the one that should rank second (Herbrich, Graepel, Obermayer, "Large margin rank boundaries for ordinal regression",
- * 2000). dp = -1 and dq = 1 where the loss is positive, else 0. The gradient is that of the sum of the examples'
- * losses; this op starts the backward pass, so it reads no dout. */
+/* Hinge loss of a pair, max(0, margin - p + q), for the score p of the item that should rank first and the
+ * score q of the one that should rank second (Herbrich, Graepel, Obermayer, "Large margin rank boundaries for
+ * ordinal regression", 2000). dp = -1 and dq = 1 where the loss is positive, else 0. The gradient is that of
+ * the sum of the examples' losses; this op starts the backward pass, so it reads no dout. */
 #include "graph/op_rules.h"
 
 static const struct cfg_key hinge_keys[] = {

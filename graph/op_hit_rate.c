@@ -1,5 +1,5 @@
-/* Whether the target is among the k greatest scores. Its rank is the number of scores above its own plus half the
- * number of scores equal to it; the target counts if its rank is below k. Inputs: metric.c. */
+/* Whether the target is among the k greatest scores. Its rank is the number of scores above its own plus half
+ * the number of scores equal to it; the target counts if its rank is below k. Inputs: metric.c. */
 #include "graph/op_rules.h"
 
 static const struct cfg_key hit_rate_keys[] = {METRIC_K_KEY};

@@ -1,9 +1,9 @@
-/* Dot products of all pairs of S vectors, of which each input holds one or more side by side: e [B,S*D] -> out
- * [B,S(S-1)/2], the pairs i > j row by row: (1,0), (2,0), (2,1), (3,0), …; with `self`, [B,S(S+1)/2], row i ends with
- * (i,i). The interaction of DLRM: Naumov et al., arXiv 1906.00091, section 2.1.3.
+/* Dot products of all pairs of S vectors, of which each input holds one or more side by side: e [B,S*D] ->
+ * out [B,S(S-1)/2], the pairs i > j row by row: (1,0), (2,0), (2,1), (3,0), …; with `self`, [B,S(S+1)/2], row
+ * i ends with (i,i). The interaction of DLRM: Naumov et al., arXiv 1906.00091, section 2.1.3.
  *
- * Backward: de_i = sum over j of g_ij e_j, g_ij = g_ji being dout of the pair; g_ii is twice dout of (i,i), or 0. Sums
- * run over d, and over j, in order. */
+ * Backward: de_i = sum over j of g_ij e_j, g_ij = g_ji being dout of the pair; g_ii is twice dout of (i,i),
+ * or 0. Sums run over d, and over j, in order. */
 #include "graph/op_rules.h"
 
 #include <inttypes.h>

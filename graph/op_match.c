@@ -1,4 +1,5 @@
-/* Similarity of one vector with each of n others: q [B,D], c [B,n*D'] -> out [B,n], out_j = scale * s_j + bias_j.
+/* Similarity of one vector with each of n others: q [B,D], c [B,n*D'] -> out [B,n], out_j = scale * s_j +
+ * bias_j.
  *
  *   dot      s_j = q . c_j                                        D' = D, or D + 1 with a bias: the last number of each
  *   cosine   s_j = q . c_j * u * v_j                              D' = D
@@ -9,7 +10,8 @@
  *   dot      dq = sum_j g_j c_j                                   dc_j = g_j q            dbias_j = dout_j
  *   cosine   dq = u sum_j g_j v_j c_j - u^2 sum_j g_j s_j q       dc_j = g_j v_j (u q - s_j v_j c_j)
  *
- * Cosine saves the inverse norms u, v_0, v_1, … and the similarities. Sums run over d, and over j, in order. */
+ * Cosine saves the inverse norms u, v_0, v_1, … and the similarities. Sums run over d, and over j, in
+ * order. */
 #include "graph/op_rules.h"
 
 #include <inttypes.h>

@@ -1,5 +1,6 @@
-/* The product of two inputs, element by element; an input of one column multiplies every column. Backward: an input's
- * gradient is dout times the other input; for an input of one column, its sum over the columns i = 0, 1, ... */
+/* The product of two inputs, element by element; an input of one column multiplies every column.
+ * Backward: an input's gradient is dout times the other input; for an input of one column, its sum
+ * over the columns i = 0, 1, ... */
 #include "graph/op_rules.h"
 
 const struct op_keys op_mul_keys = {0};

@@ -1,5 +1,6 @@
-/* Noise-contrastive estimation: is a word the data's, or one of the K drawn? Inputs are logits s_0 of the target and
- * s_1 .. s_K of drawn candidates, and the logarithms of the probabilities q_j with which each is drawn.
+/* Noise-contrastive estimation: is a word the data's, or one of the K drawn? Inputs are logits
+ * s_0 of the target and s_1 .. s_K of drawn candidates, and the logarithms of the
+ * probabilities q_j with which each is drawn.
  *
  *   z_j = s_j - log Z - log(K q_j)
  *   loss = -log sigmoid(z_0) - sum_j log (1 - sigmoid(z_j))      ds_j = sigmoid(z_j) - [j = 0]
@@ -7,10 +8,11 @@
  * Gutmann, Hyvarinen, "Noise-Contrastive Estimation of Unnormalized Statistical Models", JMLR 2012, eq. (8)
  * with nu = K, where the model is exp(s) / Z with one constant Z for all contexts: 1 in Mnih, Teh, ICML 2012,
  * section 3; a greater one begins nearer to the truth (Chen et al., ICASSP 2015, section 4). correction = no
- * leaves out log(K q): z = s, negative sampling (Mikolov et al., NIPS 2013, eq. (4)). A candidate that is the target by
- * accident does not count.
+ * leaves out log(K q): z = s, negative sampling (Mikolov et al., NIPS 2013, eq. (4)). A candidate that is the
+ * target by accident does not count.
  *
- * The gradient is that of the sum of the examples' losses; this op starts the backward pass, so it reads no dout. */
+ * The gradient is that of the sum of the examples' losses; this op starts the backward pass, so it reads no
+ * dout. */
 #include "engine/base/fmath.h"
 #include "graph/op_rules.h"
 

@@ -1,6 +1,7 @@
-/* Normalised discounted cumulative gain at k of one target: 1 / log2(2 + rank) if its rank, the number of scores above
- * its own plus half the number of scores equal to it, is below k, else 0 (Jarvelin, Kekalainen, "Cumulated gain-based
- * evaluation of IR techniques", TOIS 2002, where the ideal order has a gain of 1). Inputs: metric.c. */
+/* Normalised discounted cumulative gain at k of one target: 1 / log2(2 + rank) if its rank, the number
+ * of scores above its own plus half the number of scores equal to it, is below k, else 0 (Jarvelin,
+ * Kekalainen, "Cumulated gain-based evaluation of IR techniques", TOIS 2002, where the ideal order has
+ * a gain of 1). Inputs: metric.c. */
 #include "engine/base/fmath.h"
 #include "graph/op_rules.h"
 

@@ -1,6 +1,6 @@
-/* Reads an example's columns as a matrix of `rows` equal rows, one after another, and writes it transposed: element
- * (r, k) goes from column r width + k to column k rows + r, width being cols / rows. The only shape of a tensor is its
- * number of columns, so without transposing the op is the identity under another name. */
+/* Reads an example's columns as a matrix of `rows` equal rows, one after another, and writes it transposed:
+ * element (r, k) goes from column r width + k to column k rows + r, width being cols / rows. The only shape
+ * of a tensor is its number of columns, so without transposing the op is the identity under another name. */
 #include "graph/op_rules.h"
 
 #include <string.h>

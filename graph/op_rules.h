@@ -1,5 +1,5 @@
-/* The functions behind the lines of ops.def, as op_table.c expects them of every op_<id>.c, and functions that several
- * of these files share. */
+/* The functions behind the lines of ops.def, as op_table.c expects them of every op_<id>.c, and functions
+ * that several of these files share. */
 #ifndef HETERPS_GRAPH_OP_RULES_H
 #define HETERPS_GRAPH_OP_RULES_H
 
@@ -27,8 +27,8 @@ MUST_USE status elementwise_shape(struct op_shape *s, uint32_t flops);
 void elementwise_forward(const struct op_context *c, const struct graph_node *n, enum activation a, float slope);
 void elementwise_backward(const struct op_context *c, const struct graph_node *n, enum activation a, float slope);
 
-/* An op on several inputs, element by element. Every input is as wide as the output, or has one column, which serves
- * for every column. `flops` operations an input and element in each pass. */
+/* An op on several inputs, element by element. Every input is as wide as the output, or has one column, which
+ * serves for every column. `flops` operations an input and element in each pass. */
 MUST_USE status broadcast_shape(struct op_shape *s, uint32_t flops);
 
 /* --- matches (op_match.c) ----------------------------------------------------------------------- */
@@ -75,8 +75,8 @@ static inline uint32_t label_class(float label, uint32_t classes)
     uint32_t class = (uint32_t)label;
     return (float)class == label ? class : GRAPH_NONE;
 }
-/* Whether column j of a row of log probabilities is an accidental hit: the reader drew the target itself. The reader
- * marks a hit by a positive number there; it counts as absent. */
+/* Whether column j of a row of log probabilities is an accidental hit: the reader drew the target itself. The
+ * reader marks a hit by a positive number there; it counts as absent. */
 static inline bool log_q_is_hit(const float *log_q, uint32_t j) { return j > 0 && log_q[j] > 0; }
 
 /* --- metrics (metric.c) ----------------------------------------------------------------------- */

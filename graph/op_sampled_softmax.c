@@ -1,12 +1,13 @@
-/* Cross-entropy of a target among drawn candidates: softmax over z_j = s_j - log q_j, where column 0 is the target and
- * q_j the probability with which the reader draws a candidate, so that the expected gradient approaches the gradient
- * over all words (Jean, Cho, Memisevic, Bengio, "On Using Very Large Target Vocabulary", ACL 2015, section 3; their
- * log(K q) differs by a constant, which a softmax ignores). A candidate that is the target by accident does not count:
- * its exp is 0.
+/* Cross-entropy of a target among drawn candidates: softmax over z_j = s_j - log q_j, where column 0 is the
+ * target and q_j the probability with which the reader draws a candidate, so that the expected gradient
+ * approaches the gradient over all words (Jean, Cho, Memisevic, Bengio, "On Using Very Large Target
+ * Vocabulary", ACL 2015, section 3; their log(K q) differs by a constant, which a softmax ignores). A
+ * candidate that is the target by accident does not count: its exp is 0.
  *
  *   loss = log sum_j exp(z_j - m) - (z_0 - m)          ds_j = exp(z_j - m) / sum - [j = 0]          m = max z
  *
- * The gradient is that of the sum of the examples' losses; this op starts the backward pass, so it reads no dout. */
+ * The gradient is that of the sum of the examples' losses; this op starts the backward pass, so it reads no
+ * dout. */
 #include "engine/base/fmath.h"
 #include "graph/op_rules.h"
 

@@ -1,7 +1,7 @@
-/* Cross-entropy of a target among candidates that a micro-batch shares: each example's drawn words are candidates of
- * all its examples, so that B examples with K words each have B * K candidates for the price of K (mixed negative
- * sampling: Yang et al., WWW 2020 Companion; corrected by the sampler's probabilities as in Jean, Cho, Memisevic,
- * Bengio, ACL 2015, section 3, and Yi et al., RecSys 2019).
+/* Cross-entropy of a target among candidates that a micro-batch shares: each example's drawn words are
+ * candidates of all its examples, so that B examples with K words each have B * K candidates for the price of
+ * K (mixed negative sampling: Yang et al., WWW 2020 Companion; corrected by the sampler's probabilities as in
+ * Jean, Cho, Memisevic, Bengio, ACL 2015, section 3, and Yi et al., RecSys 2019).
  *
  *   q [B, D]               the queries
  *   c [B, (1+K)*D]         the vector of each example's target, then those of its K words
@@ -11,13 +11,13 @@
  *   s     = scale * dot, or scale * cosine, as [match] has it
  *   loss  = log sum_j exp(z_j - m) - (z_0 - m)          dz_j = exp(z_j - m) / sum - [j = 0]          m = max z
  *
- * A word with the key of b's target is no candidate of b. A word that its example lacks (fewer keys), or that the
- * sampler drew although it was the example's target, is no candidate of any. A micro-batch with fewer examples has
- * fewer candidates. So the candidates depend on the drawn words and on train.micro alone.
+ * A word with the key of b's target is no candidate of b. A word that its example lacks (fewer keys), or that
+ * the sampler drew although it was the example's target, is no candidate of any. A micro-batch with fewer
+ * examples has fewer candidates. So the candidates depend on the drawn words and on train.micro alone.
  *
- * Saved are the loss's row and the inverse norms (1 with dot): u of q, v_0 of the target, v_1 … of the words. Sums run
- * over d, over j and over b, in order. The gradient is that of the sum of the examples' losses; this op starts the
- * backward pass, so it reads no dout. */
+ * Saved are the loss's row and the inverse norms (1 with dot): u of q, v_0 of the target, v_1 … of the words.
+ * Sums run over d, over j and over b, in order. The gradient is that of the sum of the examples' losses; this
+ * op starts the backward pass, so it reads no dout. */
 #include "engine/base/fmath.h"
 #include "graph/op_rules.h"
 

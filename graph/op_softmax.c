@@ -2,8 +2,8 @@
  *
  *   y_i = exp(x_i - m) / sum_j exp(x_j - m)          dx_i = y_i (dy_i - sum_j y_j dy_j)
  *
- * so no exp overflows and the sum is at least 1. Sums run over j = 0, 1, ... A NaN, and an infinite m, make the
- * part NaN. */
+ * so no exp overflows and the sum is at least 1. Sums run over j = 0, 1, ... A NaN, and an
+ * infinite m, make the part NaN. */
 #include "engine/base/fmath.h"
 #include "engine/base/words.h"
 #include "graph/op_rules.h"

@@ -3,9 +3,9 @@
  *   loss = log sum_j exp(x_j - m) - (x_t - m)          dx_j = exp(x_j - m) / sum - [j = t]
  *
  * so no exp overflows and the sum is at least 1. A label that is no whole number of 0 .. C-1 makes the loss
- * NaN: readers refuse such numbers (graph_label_range), and at such a word the engine stops and names the example
- * (op_labels_check); there the gradient is as if no class were right. The gradient is that of the sum of the examples'
- * losses; this op starts the backward pass, so it reads no dout. */
+ * NaN: readers refuse such numbers (graph_label_range), and at such a word the engine stops and names the
+ * example (op_labels_check); there the gradient is as if no class were right. The gradient is that of the sum
+ * of the examples' losses; this op starts the backward pass, so it reads no dout. */
 #include <math.h>
 
 #include "engine/base/fmath.h"

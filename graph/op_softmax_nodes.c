@@ -1,7 +1,7 @@
-/* Cross-entropy over C classes at every node of an example's tree that has a number, which is its class; summed over
- * the nodes (Tai, Socher, Manning, ACL 2015, section 4.1, average there). Inputs: scores [B, ids_max * C], the C of a
- * node next to each other, the last node first, as from [tree] with gives = nodes; the field of the trees; the label,
- * the root's number, for evaluation.
+/* Cross-entropy over C classes at every node of an example's tree that has a number, which is its class;
+ * summed over the nodes (Tai, Socher, Manning, ACL 2015, section 4.1, average there). Inputs: scores [B,
+ * ids_max * C], the C of a node next to each other, the last node first, as from [tree] with gives = nodes;
+ * the field of the trees; the label, the root's number, for evaluation.
  *
  *   loss = sum over numbered nodes i of  log sum_j exp(x_ij - m_i) - (x_it - m_i)
  *   dx_ij = exp(x_ij - m_i) / sum_i - [j = t_i], 0 for nodes without number and behind the first node

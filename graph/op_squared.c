@@ -1,5 +1,6 @@
-/* Squared error of a prediction, (x - y)^2 with dx = 2 (x - y): as PyTorch's MSELoss, without the 1/2 of some books.
- * The gradient is that of the sum of the examples' losses; this op starts the backward pass, so it reads no dout. */
+/* Squared error of a prediction, (x - y)^2 with dx = 2 (x - y): as PyTorch's MSELoss, without the
+ * 1/2 of some books. The gradient is that of the sum of the examples' losses; this op starts the
+ * backward pass, so it reads no dout. */
 #include "graph/op_rules.h"
 
 static const struct cfg_key squared_keys[] = {LOSS_WEIGHT_KEY};

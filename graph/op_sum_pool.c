@@ -1,7 +1,7 @@
 /* Sums vectors: in [B, G * rows * dim], G groups of `rows` vectors of `dim` numbers; out [B, G * dim], each
- * group's sum over its vectors r = 0, 1, ... Backward: every vector of a group gets the gradient of its sum. It may
- * follow an embedding with pool = none, which gives ids_max vectors a field, zeros if the field has fewer keys:
- * rows = ids_max. */
+ * group's sum over its vectors r = 0, 1, ... Backward: every vector of a group gets the gradient of its
+ * sum. It may follow an embedding with pool = none, which gives ids_max vectors a field, zeros if the field
+ * has fewer keys: rows = ids_max. */
 #include "graph/op_rules.h"
 
 #include <string.h>

@@ -1,11 +1,12 @@
-/* Runs cells over the nodes of an example's tree, or any directed acyclic graph: children before their parents. The
- * first input is the field that holds the structure (engine/base/tree.h); the second, needed if cells read x, holds the
- * vectors of its words: an [embedding] with pool = none. Output: the first state of the root [B, units], or of all
- * nodes [B, ids_max * units], the last node first, so that the root's comes first, and zeros behind the first node's.
+/* Runs cells over the nodes of an example's tree, or any directed acyclic graph: children before their
+ * parents. The first input is the field that holds the structure (engine/base/tree.h); the second, needed if
+ * cells read x, holds the vectors of its words: an [embedding] with pool = none. Output: the first state of
+ * the root [B, units], or of all nodes [B, ids_max * units], the last node first, so that the root's comes
+ * first, and zeros behind the first node's.
  *
- * A node's steps run in order (graph/cell.h), a product's terms are added in the order of its inputs. Backward, nodes
- * come in reverse; a state's gradient adds that of the output first, then those from its parents, in their order. A
- * weight's gradient adds a node's part after the parts of later nodes.
+ * A node's steps run in order (graph/cell.h), a product's terms are added in the order of its inputs.
+ * Backward, nodes come in reverse; a state's gradient adds that of the output first, then those from its
+ * parents, in their order. A weight's gradient adds a node's part after the parts of later nodes.
  *
  * Keys that are no tree of these cells, which no reader gives, make the output NaN. */
 #include "graph/automaton.h"

@@ -1,5 +1,5 @@
-/* An optimizer is one line in optimizers.def and one file optimizer_<id>.c. The same rule updates a run of dense
- * parameters and one row of a table. */
+/* An optimizer is one line in optimizers.def and one file optimizer_<id>.c. The same rule updates a run of
+ * dense parameters and one row of a table. */
 #ifndef HETERPS_GRAPH_OPTIMIZER_H
 #define HETERPS_GRAPH_OPTIMIZER_H
 
@@ -38,8 +38,8 @@ struct optimizer {
 };
 extern const struct optimizer optimizer_table[OPTIMIZER_ID_COUNT];
 
-/* A row's span: vector [dim], state [state_count * dim], [row_state_count], and, if the optimizer counts (Adam), one
- * counter of updates, a uint32_t in the space of a float. */
+/* A row's span: vector [dim], state [state_count * dim], [row_state_count], and, if the optimizer counts
+ * (Adam), one counter of updates, a uint32_t in the space of a float. */
 uint32_t optimizer_span_floats(const struct graph_optimizer *o, uint32_t dim);
 /* The span of a row of a table that `o` updates, with the counters of the row's life: its span_floats. */
 uint32_t optimizer_table_floats(const struct graph_optimizer *o, const struct graph_table *table);
@@ -50,8 +50,8 @@ bool optimizer_is_for_rows(const struct graph_optimizer *o);
 /* The learning rate at step t, from 1, in a pass over the data, from 0: with the schedule's factor. */
 float optimizer_rate(const struct graph *g, const struct graph_optimizer *o, uint64_t t, uint64_t pass);
 
-/* The gradient that a rule uses: the mean, each element cut to [-clip_value, clip_value]; then the terms of l2 and
- * l1. The subgradient of l1 at 0 is 0. */
+/* The gradient that a rule uses: the mean, each element cut to [-clip_value, clip_value]; then the terms of
+ * l2 and l1. The subgradient of l1 at 0 is 0. */
 static inline float optimizer_gradient(const struct graph_optimizer *o, float weight, float grad, float scale)
 {
     float g = grad * scale, clip = o->clip_value;
@@ -60,8 +60,8 @@ static inline float optimizer_gradient(const struct graph_optimizer *o, float we
     if (o->l1 > 0) g += weight > 0 ? o->l1 : weight < 0 ? -o->l1 : 0;
     return g;
 }
-/* Sums of squares in double: element i is added to part i % OPTIMIZER_SQUARES, then the parts are added along a tree.
- * So vectors of any width give the same bits. */
+/* Sums of squares in double: element i is added to part i % OPTIMIZER_SQUARES, then the parts are added along
+ * a tree. So vectors of any width give the same bits. */
 #define OPTIMIZER_SQUARES 16
 static inline double optimizer_squares_total(double part[OPTIMIZER_SQUARES])
 {
@@ -78,8 +78,9 @@ static inline double optimizer_squares(const float *x, size_t count)
     for (size_t i = whole; i < count; i++) part[i - whole] += (double)x[i] * (double)x[i];
     return optimizer_squares_total(part);
 }
-/* The factor that replaces `scale` so that the mean gradient's norm is at most clip_norm; `squares` is the sum of
- * squares before scaling. As clip_grad_norm_ of PyTorch, without the 1e-6 that PyTorch adds to the norm. */
+/* The factor that replaces `scale` so that the mean gradient's norm is at most clip_norm;
+ * `squares` is the sum of squares before scaling. As clip_grad_norm_ of PyTorch, without the 1e-6
+ * that PyTorch adds to the norm. */
 float optimizer_clip_scale(float scale, double squares, float clip_norm);
 
 /* base^t by repeated squaring, in double: the same bits on every machine. */
@@ -94,21 +95,21 @@ struct graph_optimizer optimizer_accumulate(float decay);
 #define LEARNING_RATE_MAX 1e6f
 #define PENALTY_MAX       1e6f  /* of l1 and l2            */
 #define CLIP_MAX          1e30f /* of clip_value, clip_norm */
-/* Reads "NAME LEARNING_RATE [KEY=VALUE …]" ("adagrad 0.02 eps=1e-8") into *out. l1, l2 and clips are 0; parameters
- * that the text does not name have their defaults by `rules` (cfg/rules.h). Any other text, also the name of an
- * internal rule, is INVALID, with a sentence without place (expected, found, the nearest name): the caller adds file
- * and line. */
+/* Reads "NAME LEARNING_RATE [KEY=VALUE …]" ("adagrad 0.02 eps=1e-8") into *out. l1, l2 and clips are 0;
+ * parameters that the text does not name have their defaults by `rules` (cfg/rules.h). Any other text, also
+ * the name of an internal rule, is INVALID, with a sentence without place (expected, found, the nearest
+ * name): the caller adds file and line. */
 MUST_USE status optimizer_parse(const char *text, uint32_t rules, struct graph_optimizer *out);
-/* The text that `auto` stands for in a model text, for parameters or for rows of tables: adagrad; the rate depends on
- * whether the model has hidden layers. Rows begin as if their key had occurred once before, alone in a batch of `batch`
- * examples (weights of a linear model by rules 13 and later: 16 times), so a key that is never seen again moves little.
- * A larger batch makes this start smaller, as it makes gradients smaller.
+/* The text that `auto` stands for in a model text, for parameters or for rows of tables: adagrad; the rate
+ * depends on whether the model has hidden layers. Rows begin as if their key had occurred once before, alone
+ * in a batch of `batch` examples (weights of a linear model by rules 13 and later: 16 times), so a key that
+ * is never seen again moves little. A larger batch makes this start smaller, as it makes gradients smaller.
  *   row_dim   numbers of a row; 0: for parameters
  *   bytes     64 are enough */
 #define OPTIMIZER_AUTO "auto"
 void optimizer_auto(const struct ini *ini, uint32_t rules, uint32_t batch, uint32_t row_dim, char *text, size_t bytes);
-/* The schedule that `auto` stands for: passes in a linear model (one without hidden layers, whose rows are of one
- * number), else constant. */
+/* The schedule that `auto` stands for: passes in a linear model (one without hidden layers, whose rows are
+ * of one number), else constant. */
 const char *schedule_auto(const struct ini *ini);
 /* schedule_parse of the text, or of what `auto` stands for. INVALID, with a sentence without place. */
 MUST_USE status schedule_choose(const struct ini *ini, const char *text, uint32_t rules, struct graph_schedule *s);

@@ -1,6 +1,6 @@
-/* The sum of a statistic over all examples, which forgets older ones little by little: w = decay w + g, g being the sum
- * that the backward passes of a step made over its examples (graph/op_data_norm.c). g is no gradient, so there is no
- * penalty, no clip and no learning rate. */
+/* The sum of a statistic over all examples, which forgets older ones little by little: w = decay w + g, g
+ * being the sum that the backward passes of a step made over its examples (graph/op_data_norm.c). g is no
+ * gradient, so there is no penalty, no clip and no learning rate. */
 #include "graph/optimizer_rules.h"
 
 const struct keyed_param optimizer_accumulate_params[] = {

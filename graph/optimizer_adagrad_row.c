@@ -1,5 +1,5 @@
-/* Adagrad with one accumulator a row, as the sparse tables of PaddlePaddle have it (SparseAdaGradSGDRule of its
- * parameter server); for tables only:
+/* Adagrad with one accumulator a row, as the sparse tables of PaddlePaddle have it (SparseAdaGradSGDRule of
+ * its parameter server); for tables only:
  *
  *   g = (sum of the row's gradients over its occurrences in the step) / show        show = number of these occurrences
  *   w -= lr g sqrt(initial_g2sum / (initial_g2sum + s)), then |w| <= bound

@@ -3,9 +3,9 @@
  *   m = beta1 m + (1 - beta1) g          v = beta2 v + (1 - beta2) g^2
  *   w -= lr (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps)
  *
- * The two corrections are computed once a call, in double, and multiplied as rounded reciprocals. State: m, then v.
- * Departs from Algorithm 1 on rows of a table: t counts the row's own updates, and rows that a step does not touch keep
- * their moments. */
+ * The two corrections are computed once a call, in double, and multiplied as rounded reciprocals. State: m,
+ * then v. Departs from Algorithm 1 on rows of a table: t counts the row's own updates, and rows that a step
+ * does not touch keep their moments. */
 #include "graph/optimizer_rules.h"
 
 #include <math.h>

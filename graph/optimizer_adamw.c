@@ -2,9 +2,9 @@
  *
  *   w -= lr ((m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps) + decay w)
  *
- * Departs from Algorithm 2: there the decay is multiplied by the schedule's factor alone, here by the whole
- * learning rate, as PyTorch does. Departs as optimizer_adam.c on rows: rows that a step does not touch do not decay
- * either. */
+ * Departs from Algorithm 2: there the decay is multiplied by the schedule's factor alone, here by the
+ * whole learning rate, as PyTorch does. Departs as optimizer_adam.c on rows: rows that a step does
+ * not touch do not decay either. */
 #include "graph/optimizer_rules.h"
 
 #include <math.h>

@@ -1,18 +1,19 @@
-/* What `auto` stands for as an optimizer, the default since rules 11 (cfg/rules.h), and as a schedule, the default
- * since rules 14; chosen by measuring on clicks, census, app and other data in one pass and in three
- * (tests/quality/defaults.py).
+/* What `auto` stands for as an optimizer, the default since rules 11 (cfg/rules.h), and as a schedule, the
+ * default since rules 14; chosen by measuring on clicks, census, app and other data in one pass and in
+ * three (tests/quality/defaults.py).
  *
- * Layers that build on layers need small steps, or the net falls behind in several passes. Rows move only when their
- * key occurs, so their steps are larger. A model with at most one fc, of one unit (logistic regression, factorisation
- * machines, two towers), has no layers that build on each other, and learns little in a pass by less than 0.1.
+ * Layers that build on layers need small steps, or the net falls behind in several passes. Rows move only
+ * when their key occurs, so their steps are larger. A model with at most one fc, of one unit (logistic
+ * regression, factorisation machines, two towers), has no layers that build on each other, and learns
+ * little in a pass by less than 0.1.
  *
- * In such a model a row of one number is the weight of a linear model. It moves at rate 0.2, and counts as seen 16
- * times: its first moves are smaller than with 0.1 and one time, its later ones larger. So frequent values get further
- * in one pass, and rare ones are learned by heart less in several.
+ * In such a model a row of one number is the weight of a linear model. It moves at rate 0.2, and counts as
+ * seen 16 times: its first moves are smaller than with 0.1 and one time, its later ones larger. So frequent
+ * values get further in one pass, and rare ones are learned by heart less in several.
  *
- * A linear model has one optimum, and steps of one size go on around it, so its rate falls from pass to pass. Three
- * passes over the eight sets of tests/quality/defaults.py end at worst .0018 of AUC below scikit-learn's regression; at
- * one rate for all passes .0072 (means of two seeds). */
+ * A linear model has one optimum, and steps of one size go on around it, so its rate falls from pass to pass.
+ * Three passes over the eight sets of tests/quality/defaults.py end at worst .0018 of AUC below
+ * scikit-learn's regression; at one rate for all passes .0072 (means of two seeds). */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,15 +1,16 @@
-/* FTRL-Proximal, a learning rate a coordinate: Algorithm 1 of McMahan et al., KDD 2013, alpha being the learning rate:
+/* FTRL-Proximal, a learning rate a coordinate: Algorithm 1 of McMahan et al., KDD 2013,
+ * alpha being the learning rate:
  *
  *   n += g^2      sigma = (sqrt(n) - sqrt(n before)) / alpha      z += g - sigma w
  *   w = 0 where |z| <= l1, else -(z - sign(z) l1) / Q             Q = (beta + sqrt(n)) / alpha + l2
  *
- * Here w is kept, and the new z is found from it: if w is not 0, the line above gives z = -w Q - sign(w) l1 with the
- * old Q, and the change of Q takes sigma w off again, so z = -w Q - sign(w) l1 + g with the new Q; if w is 0, the new z
- * is z + g. With a constant alpha and weights that begin at 0 this is Algorithm 1. The code departs for the better in
- * two cases: weights that begin elsewhere are pulled to their first value instead of to 0, and when a schedule changes
- * alpha, w moves by its gradient only (z / Q with another Q would shrink every weight with the rate). A rate under
- * FTRL_RATE_MIN, where Q could overflow, changes nothing. State: z, n. l1 and l2 are the rule's own; they do not change
- * g. */
+ * Here w is kept, and the new z is found from it: if w is not 0, the line above gives z = -w Q - sign(w) l1
+ * with the old Q, and the change of Q takes sigma w off again, so z = -w Q - sign(w) l1 + g with the new Q;
+ * if w is 0, the new z is z + g. With a constant alpha and weights that begin at 0 this is Algorithm 1. The
+ * code departs for the better in two cases: weights that begin elsewhere are pulled to their first value
+ * instead of to 0, and when a schedule changes alpha, w moves by its gradient only (z / Q with another Q
+ * would shrink every weight with the rate). A rate under FTRL_RATE_MIN, where Q could overflow, changes
+ * nothing. State: z, n. l1 and l2 are the rule's own; they do not change g. */
 #include "graph/optimizer_rules.h"
 
 #include <math.h>

@@ -4,8 +4,8 @@
  *                        w -= lr (g + beta v)   nesterov=1: Sutskever et al., ICML 2013, eq. (3) and (4), at the point
  *                                               where the gradient is taken
  *
- * The learning rate stands outside the sum, as in PyTorch, so that a schedule's factor acts on the whole sum at once.
- * State: v. Rows that a step does not touch keep their v. */
+ * The learning rate stands outside the sum, as in PyTorch, so that a schedule's factor acts on the whole sum
+ * at once. State: v. Rows that a step does not touch keep their v. */
 #include "graph/optimizer_rules.h"
 
 const struct keyed_param optimizer_momentum_params[] = {

@@ -1,6 +1,6 @@
-/* The moving average of a statistic: w = momentum w + (1 - momentum) g, g being the mean over a step's examples of the
- * sum that its backward passes made (graph/op_batch_norm.c). g is no gradient, so there is no penalty, no clip and no
- * learning rate. */
+/* The moving average of a statistic: w = momentum w + (1 - momentum) g, g being the mean over a step's
+ * examples of the sum that its backward passes made (graph/op_batch_norm.c). g is no gradient, so there is no
+ * penalty, no clip and no learning rate. */
 #include "graph/optimizer_rules.h"
 
 const struct keyed_param optimizer_moving_average_params[] = {

@@ -1,6 +1,6 @@
 /* Gradient descent: w -= lr t^-power g. With power = 0.5 the steps are those of HetPipe (Park et al., USENIX
- * ATC 2020, Theorem 1: sigma / sqrt(t)); with power = 0, the default, the rate is constant. t counts steps, also for
- * rows of a table. */
+ * ATC 2020, Theorem 1: sigma / sqrt(t)); with power = 0, the default, the rate is constant. t counts
+ * steps, also for rows of a table. */
 #include "engine/base/fmath.h"
 #include "graph/optimizer_rules.h"
 

@@ -135,8 +135,8 @@ status optimizer_validate(const struct graph_optimizer *o)
              (double)o->clip_value, (double)o->clip_norm);
     const struct keyed_param *p = optimizer_table[o->kind].params;
     for (uint32_t i = 0; p[i].name; i++) {
-        /* Both ends, rounded like the value, belong to the range. They are compared as float: gcc 12 at -O3 drops two
-         * neighbouring conversions from double to float and back. */
+        /* Both ends, rounded like the value, belong to the range. They are compared as float: gcc 12 at -O3
+         * drops two neighbouring conversions from double to float and back. */
         if (o->param[i] == (float)p[i].min || o->param[i] == (float)p[i].max) continue;
         TRY(keyed_validate(&p[i], (double)o->param[i]));
     }

@@ -1,5 +1,5 @@
-/* The end of a step for one row of a table whose rows come and go: its counters, and its vector once its score is
- * high enough. One code for every instruction set, so the bits are the same. */
+/* The end of a step for one row of a table whose rows come and go: its counters, and its vector once its
+ * score is high enough. One code for every instruction set, so the bits are the same. */
 #ifndef HETERPS_GRAPH_ROW_END_H
 #define HETERPS_GRAPH_ROW_END_H
 

@@ -4,10 +4,11 @@
  *   bf16   it is `dim` numbers in bfloat16, two in the space of a float (engine/base/bf16.h); an odd dim is followed
  *          by a zero
  *
- * The rest of a row's span is float32 either way. Readers take a bf16 as the float32 whose upper half it is, exactly.
- * First values, and values loaded from elsewhere, are rounded to nearest. An update computes in float32 and rounds at
- * random, by (seed, table, step, key, column) alone. A unit of bf16 is 2^-8 of a weight, more than most steps change:
- * rounding to nearest would lose these steps, while at random a weight has on average its value in float32.
+ * The rest of a row's span is float32 either way. Readers take a bf16 as the float32 whose upper half it is,
+ * exactly. First values, and values loaded from elsewhere, are rounded to nearest. An update computes in
+ * float32 and rounds at random, by (seed, table, step, key, column) alone. A unit of bf16 is 2^-8 of a
+ * weight, more than most steps change: rounding to nearest would lose these steps, while at random a weight
+ * has on average its value in float32.
  *
  *   noise of column c      16 bits: half c % 2, the lower one first, of word c / 2 % 4 of block c / 8 of item `key`
  *                          (RANDOM_ROUND, engine/base/random.h) */
@@ -48,8 +49,8 @@ void row_vector_begin(const struct graph_table *t, float *span, uint32_t count, 
 
 /* The noise of a step's updates of a table; steps count from 1. */
 struct random_stream row_noise(uint64_t seed, uint32_t table, uint64_t step);
-/* Of a table in bf16: stores the first `count` columns of the vector that an update has computed for the key's row.
- * The plain reference. */
+/* Of a table in bf16: stores the first `count` columns of the vector that an update has computed for the
+ * key's row. The plain reference. */
 void row_vector_round(struct random_stream noise, uint64_t key, const float *vector, uint32_t count, float *span);
 
 #endif

@@ -1,11 +1,12 @@
-/* A tree in one pass: the nodes of a micro-batch's examples, their cells, and the memory of both, within the tensor
- * that the op saves. This header alone says where a value lies and where its gradient is added, for the reference
- * (op_tree.c) and for kernels.
+/* A tree in one pass: the nodes of a micro-batch's examples, their cells, and the memory of both, within the
+ * tensor that the op saves. This header alone says where a value lies and where its gradient is added, for
+ * the reference (op_tree.c) and for kernels.
  *
- * The order of nodes is by kind, then height, then number: a function of the data. In this order their parts of a
- * weight's gradient are added. A node's row is its place in this order, unless nodes are batched otherwise than by
- * height: then batches are numbered anew, and rows with them. A batch's nodes have one kind; their rows lie side by
- * side, and so do the rows of their edges. An edge is a node's child, in the order of children. */
+ * The order of nodes is by kind, then height, then number: a function of the data. In this order their
+ * parts of a weight's gradient are added. A node's row is its place in this order, unless nodes are
+ * batched otherwise than by height: then batches are numbered anew, and rows with them. A batch's nodes
+ * have one kind; their rows lie side by side, and so do the rows of their edges. An edge is a node's
+ * child, in the order of children. */
 #ifndef HETERPS_GRAPH_TREE_FRAME_H
 #define HETERPS_GRAPH_TREE_FRAME_H
 
@@ -34,8 +35,8 @@ struct tree_frame {
     float *in, *edge_in;             /* [rows, node_inputs], [edge rows, edge_inputs]: of products         */
     float *din;                      /* [1 + rows or edge rows of a batch, input_cols]                    */
 };
-/* Memory for `examples` of at most key_max keys each, with this batching (enum tree_batching). Batching by height must
- * not take other memory than it always took, because graphs state it. */
+/* Memory for `examples` of at most key_max keys each, with this batching (enum tree_batching). Batching by
+ * height must not take other memory than it always took, because graphs state it. */
 void tree_frame_layout(struct tree_frame *f, struct layout *l, const struct cells *cells, uint32_t batching,
                        uint32_t examples, uint32_t key_max);
 
@@ -54,8 +55,8 @@ void tree_forward_begin(struct tree_run *run, const struct op_context *c, const 
 /* Other batches than by height: in the order of time, batch b of nodes order[batch_begin[b]], … up to
  * order[batch_begin[b + 1] - 1], of one kind; children come in earlier batches. */
 void tree_batches_set(struct tree_run *run, const uint32_t *order, const uint32_t *batch_begin, uint32_t batch_count);
-/* Begins the backward pass on the nodes and rows that the forward pass saved. Clears the gradient of the words' vectors
- * unless something has been added to it. */
+/* Begins the backward pass on the nodes and rows that the forward pass saved. Clears the gradient of the
+ * words' vectors unless something has been added to it. */
 void tree_backward_begin(struct tree_run *run, const struct op_context *c, const struct graph_node *n);
 
 /* The node that a step works for, and one of its edges, as tree_nodes numbers them. */
@@ -70,8 +71,8 @@ static inline struct tree_at tree_at_row(const struct tree_run *run, uint32_t ro
 float *tree_value(const struct tree_run *run, struct tree_at at, uint32_t operand, uint32_t *step);
 /* Where the gradient of a value is added; NULL: it is not needed. */
 float *tree_gradient(const struct tree_run *run, struct tree_at at, uint32_t operand);
-/* Clears the gradients of a node and its edges. Then adds the gradients of its states: from the output, then from its
- * parents, in their order. */
+/* Clears the gradients of a node and its edges. Then adds the gradients of its states: from the output, then
+ * from its parents, in their order. */
 void tree_gradients_begin(const struct tree_run *run, struct tree_at at);
 /* Writes the op's output from the nodes' states. */
 void tree_output_write(const struct tree_run *run);

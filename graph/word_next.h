@@ -7,8 +7,8 @@
 
 #define WORD_BYTES_MAX 64
 
-/* Copies the next word of *text and moves *text past it; false: there is none. A word longer than any known one is
- * cut. */
+/* Copies the next word of *text and moves *text past it; false: there is none. A word
+ * longer than any known one is cut. */
 static inline bool word_next(const char **text, char word[WORD_BYTES_MAX])
 {
     *text += strspn(*text, " \t");

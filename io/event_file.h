@@ -1,12 +1,12 @@
-/* Figures of a run for TensorBoard: a file of events, each a record of a Protocol Buffer with numbers under names, a
- * step and a time.
+/* Figures of a run for TensorBoard: a file of events, each a record of a Protocol Buffer with numbers
+ * under names, a step and a time.
  *
  *     u64 bytes │ u32 masked CRC-32C of these 8 │ the event │ u32 masked CRC-32C of the event        little-endian
  *     masked: rotated right by 15 bits, plus 0xa282ead8
  *
- * The first event says the version; the second says at which step a run begins, so that later steps in an earlier file
- * of the folder no longer count. One thread. After opening nothing is allocated: events have at most EVENT_FILE_SCALARS
- * numbers, further ones are left out. */
+ * The first event says the version; the second says at which step a run begins, so that later steps in an
+ * earlier file of the folder no longer count. One thread. After opening nothing is allocated: events have at
+ * most EVENT_FILE_SCALARS numbers, further ones are left out. */
 #ifndef HETERPS_IO_EVENT_FILE_H
 #define HETERPS_IO_EVENT_FILE_H
 
@@ -24,8 +24,8 @@ MUST_USE status event_file_open(struct event_file **file, const char *folder, ui
 /* NULL is ignored. */
 void event_file_close(struct event_file *file);
 
-/* An event: begin, its numbers, end, which writes it in one piece. Numbers that are not finite are left out. IO: the
- * file is then closed, and nothing more is written. */
+/* An event: begin, its numbers, end, which writes it in one piece. Numbers that are not finite are left out.
+ * IO: the file is then closed, and nothing more is written. */
 void event_file_begin(struct event_file *file, uint64_t step);
 void event_file_scalar(struct event_file *file, const char *tag, double value);
 MUST_USE status event_file_end(struct event_file *file);

@@ -1,5 +1,5 @@
-/* Writes and reads .npy files (the format is in the header). A model has tens of them, each read once a start: the
- * header is parsed in place, by hand, because it needs only five kinds of Python's literals. */
+/* Writes and reads .npy files (the format is in the header). A model has tens of them, each read once a
+ * start: the header is parsed in place, by hand, because it needs only five kinds of Python's literals. */
 #include "io/npy.h"
 
 #include <inttypes.h>

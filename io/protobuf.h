@@ -1,6 +1,6 @@
-/* Writes messages of Protocol Buffers by hand: fields one after another into memory, in the encoding of
- * https://protobuf.dev/programming-guides/encoding. For the few messages of ONNX and TensorBoard, whose schemas do not
- * change.
+/* Writes messages of Protocol Buffers by hand: fields one after another into memory, in the
+ * encoding of https://protobuf.dev/programming-guides/encoding. For the few messages of ONNX and
+ * TensorBoard, whose schemas do not change.
  *
  *     field number and kind, varint │ value: a varint, 4 or 8 bytes, or a length and as many bytes
  *

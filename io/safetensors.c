@@ -1,5 +1,5 @@
-/* Writes and reads safetensors files (the format is in the header). A model has tens of arrays and is written once a
- * checkpoint, so the header goes through jansson and nothing here is in a hurry. */
+/* Writes and reads safetensors files (the format is in the header). A model has tens of arrays and is written
+ * once a checkpoint, so the header goes through jansson and nothing here is in a hurry. */
 #include "io/safetensors.h"
 
 #include <errno.h>

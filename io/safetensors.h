@@ -6,8 +6,8 @@
  *                   NAME: {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, …}
  *   8 + H   rest    data: the arrays, row-major; begin and end count from here
  *
- * The arrays fill the data without gap or overlap. The writer keeps the order of its arrays and pads the header so that
- * the data starts 64-byte aligned; the reader takes any order and alignment. */
+ * The arrays fill the data without gap or overlap. The writer keeps the order of its arrays and pads the
+ * header so that the data starts 64-byte aligned; the reader takes any order and alignment. */
 #ifndef HETERPS_IO_SAFETENSORS_H
 #define HETERPS_IO_SAFETENSORS_H
 
@@ -46,10 +46,10 @@ struct safetensors_tensor {
 /* Bytes of an array, by its type and shape; false if they do not fit into 63 bits (JSON's integers). */
 bool safetensors_tensor_bytes(const struct safetensors_tensor *tensor, uint64_t *bytes);
 
-/* Writes the header of a file with these arrays: name, type, rank and shape are read. The caller then puts their
- * data in the same order, without padding, until writer->written_bytes is *file_bytes, and commits. INVALID: a name
- * that is not UTF-8, given twice or "__metadata__", more bytes than a file can have, or a header beyond the limit.
- * IO as file_writer_put. */
+/* Writes the header of a file with these arrays: name, type, rank and shape are read. The caller then puts
+ * their data in the same order, without padding, until writer->written_bytes is *file_bytes, and commits.
+ * INVALID: a name that is not UTF-8, given twice or "__metadata__", more bytes than a file can have, or a
+ * header beyond the limit. IO as file_writer_put. */
 MUST_USE status safetensors_header_put(struct file_writer *writer, const struct safetensors_tensor *tensors,
                                        uint32_t tensor_count, uint64_t *file_bytes);
 
@@ -60,9 +60,9 @@ struct safetensors {
     void *json; /* owns the names */
 };
 
-/* Reads the header of a file's bytes, whatever they are. Every array lies within them, or INVALID says what is wrong at
- * which byte or with which array. `path` is for messages. Keeps `data` (a file_map's) until safetensors_close; on
- * failure *file is empty. */
+/* Reads the header of a file's bytes, whatever they are. Every array lies within them, or INVALID says what
+ * is wrong at which byte or with which array. `path` is for messages. Keeps `data` (a file_map's) until
+ * safetensors_close; on failure *file is empty. */
 MUST_USE status safetensors_open(struct safetensors *file, const char *path, const uint8_t *data, size_t bytes);
 void safetensors_close(struct safetensors *file);
 

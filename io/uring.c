@@ -1,7 +1,7 @@
-/* io_uring by liburing, and threads that do the same. Registered files and buffers, coop_taskrun and defer_taskrun are
- * not used for files. On a two-core machine with 1 to 256 random reads in flight, no gain by any of them could be told
- * from noise, neither in reads a second nor in processor time a read (1.4 to 3.5 us); `heterps-run bench disk` shows it
- * for other machines.
+/* io_uring by liburing, and threads that do the same. Registered files and buffers, coop_taskrun and
+ * defer_taskrun are not used for files. On a two-core machine with 1 to 256 random reads in flight, no gain
+ * by any of them could be told from noise, neither in reads a second nor in processor time a read (1.4 to 3.5
+ * us); `heterps-run bench disk` shows it for other machines.
  *
  * Threads: a request keeps one of `depth` places until it is reaped; the places' numbers travel
  *
@@ -9,10 +9,11 @@
  *
  * so a ring with a cell for every place always has room.
  *
- * Sockets: a request is tried when it is submitted; if it would wait, io_uring or poll takes it. 1 KiB there and back
- * over loopback takes 9 us so, spinning, and 32 us where io_uring has all of it (two virtual cores). For sockets
- * io_uring runs with defer_taskrun, so that incoming bytes do not interrupt threads that compute. Poll: whenever
- * poll(2) finds the socket ready, the request is tried again; it stays in its place meanwhile. */
+ * Sockets: a request is tried when it is submitted; if it would wait, io_uring or poll takes it. 1 KiB
+ * there and back over loopback takes 9 us so, spinning, and 32 us where io_uring has all of it (two
+ * virtual cores). For sockets io_uring runs with defer_taskrun, so that incoming bytes do not
+ * interrupt threads that compute. Poll: whenever poll(2) finds the socket ready, the request is tried
+ * again; it stays in its place meanwhile. */
 #include "io/uring.h"
 
 #include <errno.h>
@@ -47,8 +48,8 @@ struct uring_place {
 struct uring {
     uint32_t depth, in_flight; /* in_flight: of the back end */
     bool is_kernel, is_for_sockets;
-    /* Of io_uring. is_deferred: it works only when it is asked. is_disabled: it has not begun, and the first thread
-     * that asks becomes the one that asks. */
+    /* Of io_uring. is_deferred: it works only when it is asked. is_disabled: it has not begun, and the first
+     * thread that asks becomes the one that asks. */
     bool is_deferred, is_disabled;
     struct uring_faults *faults;
     /* [depth]: requests that were done when they were submitted, by faults or as sockets', until they are reaped. */
@@ -327,8 +328,8 @@ static uint32_t kernel_reap(struct uring *u, struct uring_done *done, uint32_t m
     return count;
 }
 
-/* Opens io_uring; returns why it cannot be opened, or NULL. The kernel must know waits with a time (5.11), or they
- * would be requests of their own. */
+/* Opens io_uring; returns why it cannot be opened, or NULL. The kernel must know waits with a time (5.11), or
+ * they would be requests of their own. */
 static const char *kernel_open(struct uring *u)
 {
     int result = -EINVAL;

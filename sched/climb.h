@@ -5,10 +5,10 @@
 #include "sched/draw.h"
 #include "sched/search.h"
 
-/* Changes `types` [L], whose score is given, by the first move that lowers the score, until no move does or the search
- * is over; returns the last score. A move gives a layer another type, gives a stage another type, or shifts the
- * boundary between two stages to any layer of the two. Moves are tried in an order drawn from `draw`. Borrows all;
- * allocates nothing. */
+/* Changes `types` [L], whose score is given, by the first move that lowers the score, until no move does or
+ * the search is over; returns the last score. A move gives a layer another type, gives a stage another type,
+ * or shifts the boundary between two stages to any layer of the two. Moves are tried in an order drawn from
+ * `draw`. Borrows all; allocates nothing. */
 double climb(struct search *search, struct draw *draw, type_index *types, double score);
 
 #endif

@@ -16,11 +16,11 @@
  *     epochs = 1
  *
  * The times of a type that is neither here nor stored follow from declared rates: flops, memory_bandwidth,
- * link_bandwidth, … (keys in cluster.def; formulas in sched/estimate.h). Virtual workers (sched/workers) also need
- * memory, per_node and network_bandwidth.
+ * link_bandwidth, … (keys in cluster.def; formulas in sched/estimate.h). Virtual workers (sched/workers) also
+ * need memory, per_node and network_bandwidth.
  *
- * Types may lie on nodes, which have memory and prices of their own and are joined by links; sched/nodes.h says what
- * this means for a plan.
+ * Types may lie on nodes, which have memory and prices of their own and are joined by links; sched/nodes.h
+ * says what this means for a plan.
  *
  *     [type cpu]
  *     node = a                     ; …
@@ -74,8 +74,8 @@ struct cluster {
     struct ini ini;               /* owns the texts */
     void *memory;
 };
-/* The kinds of a cluster's sections: "type", "goal", "node", "link", NULL; and the keys of a kind (sched/cluster.def),
- * NULL if there is no such kind. */
+/* The kinds of a cluster's sections: "type", "goal", "node", "link", NULL; and the keys of a kind
+ * (sched/cluster.def), NULL if there is no such kind. */
 extern const char *const cluster_kinds[];
 const struct cfg_key *cluster_keys(const char *kind, size_t *key_count);
 

@@ -1,5 +1,5 @@
-/* The cost of a plan. cost_stages and functions like it run once a proposed plan, up to a million times a second, and
- * do not allocate. */
+/* The cost of a plan. cost_stages and functions like it run once a proposed plan, up to a million times
+ * a second, and do not allocate. */
 #include "sched/cost.h"
 
 #include <math.h>
@@ -10,8 +10,8 @@
 
 #define SECONDS_PER_HOUR 3600.0
 
-/* Sets torn_at[l] to the first layer from l on that is tied to a layer before l, and whole_from[l] to one behind the
- * last layer up to l that is tied to a layer behind l. Returns whether any layer is tied. */
+/* Sets torn_at[l] to the first layer from l on that is tied to a layer before l, and whole_from[l] to one
+ * behind the last layer up to l that is tied to a layer behind l. Returns whether any layer is tied. */
 static bool ties_set(struct cost_model *m, const struct instance *i)
 {
     bool is_tied = false;
@@ -110,8 +110,8 @@ status cost_model_open(struct cost_model *model, const struct instance *i)
     const bool is_tied = ties_set(model, i);
     model->usd_per_rate = i->epochs * i->examples / SECONDS_PER_HOUR;
     model->tau_max = i->throughput_limit > 0 ? 1 / i->throughput_limit : INFINITY;
-    /* No feasible plan is slower than tau_max, nor has more units than the limits. Without a least throughput every
-     * plan within the limits is feasible, and the slowest has one unit for each layer. */
+    /* No feasible plan is slower than tau_max, nor has more units than the limits. Without a least throughput
+     * every plan within the limits is feasible, and the slowest has one unit for each layer. */
     double tau = model->tau_max;
     if (isinf(tau)) {
         tau = 0;
@@ -147,8 +147,9 @@ uint32_t cost_units_least(const struct cost_time *time, double tau, uint32_t lim
     double compute = units_needed(time->compute, time->compute_shared, tau);
     double move = units_needed(time->move, time->move_shared, tau);
     double least = compute > move ? compute : move;
-    /* Rounding may put the quotient off: rarely by more than one, but far if little of the time divides. Doubling steps
-     * lead from it past the least k, and halving leads back: `low` units miss tau, `high` units do not. */
+    /* Rounding may put the quotient off: rarely by more than one, but far if little of the time
+     * divides. Doubling steps lead from it past the least k, and halving leads back: `low` units
+     * miss tau, `high` units do not. */
     uint32_t low = 0, high = limit, step = 1;
     uint32_t k = least >= limit ? limit : least > 1 ? (uint32_t)least : 1;
     if (cost_et(time, k) <= tau) {

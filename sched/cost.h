@@ -5,20 +5,23 @@
  *     ET(k) = max(CT, DT);  throughput = 1 / max over stages of ET                      (3, 4, 5)
  *     cost  = epochs M / throughput / 3600 * sum over stages of price_per_hour k        (6, 7)
  *
- * A stage is a maximal run of layers on one type. Its computation is the sum of its layers' parallel and sequential
- * seconds. Its communication is that of the cut after its last layer; on a card it grows by INSTANCE_CANNOT if the
- * stage leaves out layers that are tied to its own.
+ * A stage is a maximal run of layers on one type. Its computation is the sum of its layers' parallel and
+ * sequential seconds. Its communication is that of the cut after its last layer; on a card it grows by
+ * INSTANCE_CANNOT if the stage leaves out layers that are tied to its own.
  *
- * A type may say that it does not move data while it computes, as with cores that read what other cores have written.
- * For its stages (3) is ET = CT + DT.
+ * A type may say that it does not move data while it computes, as with cores that read what other cores have
+ * written. For its stages (3) is ET = CT + DT.
  *
- * Where types lie on nodes, a cut between stages of two nodes a and b crosses the link between them, which takes
+ * Where types lie on nodes, a cut between stages of two nodes a and b crosses the link between them, which
+ * takes
  *
- *     bytes / 2 (1 / bandwidth[a, b] + 1 / bandwidth[b, a]) + (latency[a, b] + latency[b, a]) / examples of a message
+ *     bytes / 2 (1 / bandwidth[a, b] + 1 / bandwidth[b, a]) + (latency[a, b] +
+ *     latency[b, a]) / examples of a message
  *
- * seconds an example; bytes are those of the cut there and back, half each way. The link belongs to no unit, so this
- * part does not divide among units. Cuts that cross one link share it: each takes the seconds of the bytes of all. A
- * node with any layer on it also costs its own price, and the parameters of its layers must fit in its memory. */
+ * seconds an example; bytes are those of the cut there and back, half each way. The link belongs to no
+ * unit, so this part does not divide among units. Cuts that cross one link share it: each takes the seconds
+ * of the bytes of all. A node with any layer on it also costs its own price, and the parameters of its
+ * layers must fit in its memory. */
 #ifndef HETERPS_SCHED_COST_H
 #define HETERPS_SCHED_COST_H
 
@@ -46,8 +49,8 @@ struct cost_model {
     double usd_per_rate;     /* cost = usd_per_rate * tau * sum of price k; tau = 1 / throughput */
     double tau_max;          /* 1 / throughput_limit; infinite: no limit */
     double penalty;          /* above the cost of any plan that keeps to limits and throughput */
-    /* Ties: a stage on a card that begins with layer l must end before torn_at[l], and one that ends with l must begin
-     * at whole_from[l] or later; other stages take `torn` seconds more an example. */
+    /* Ties: a stage on a card that begins with layer l must end before torn_at[l], and one that ends with l
+     * must begin at whole_from[l] or later; other stages take `torn` seconds more an example. */
     bool *is_card;                  /* [T] */
     bool *adds_moves;               /* [T] the time of moves is added to that of computing */
     uint32_t *torn_at, *whole_from; /* [L] */
@@ -123,8 +126,8 @@ double cost_nodes_price(const struct cost_model *model, const struct cost_stage 
 /* Finds the node that lacks most memory for its layers' parameters; returns the missing bytes; 0: no node lacks any. */
 double cost_memory_lack(const struct cost_model *model, const struct cost_stage *stages, uint32_t count,
                         uint32_t *node);
-/* Formula 13 as corrected: the least k with ET(k) <= tau; 0: there is none up to `limit`. The result is checked with
- * cost_et, so rounding never gives a stage that misses tau. */
+/* Formula 13 as corrected: the least k with ET(k) <= tau; 0: there is none up to `limit`. The result is
+ * checked with cost_et, so rounding never gives a stage that misses tau. */
 uint32_t cost_units_least(const struct cost_time *time, double tau, uint32_t limit);
 
 /* The stages of a plan, k not set: returns how many, at most L. */

@@ -1,5 +1,5 @@
-/* Random numbers one after another, and random plans, for methods that sample. A method's draws depend on the search's
- * seed alone. */
+/* Random numbers one after another, and random plans, for methods that sample. A method's draws
+ * depend on the search's seed alone. */
 #ifndef HETERPS_SCHED_DRAW_H
 #define HETERPS_SCHED_DRAW_H
 
@@ -51,8 +51,8 @@ static inline void draw_plan_uniform(struct draw *d, type_index *types, uint32_t
 {
     for (uint32_t l = 0; l < layer_count; l++) types[l] = (type_index)draw_below(d, type_count);
 }
-/* `segments` runs of layers, each on a random type. Good plans have few stages, while a uniform draw has nearly as many
- * stages as layers. */
+/* `segments` runs of layers, each on a random type. Good plans have few stages, while a uniform draw has
+ * nearly as many stages as layers. */
 static inline void draw_plan_segments(struct draw *d, type_index *types, uint32_t layer_count, uint32_t type_count,
                                       uint32_t segments)
 {

@@ -1,5 +1,5 @@
-/* Instances without measuring: layers' flops and bytes, and types' declared rates. Layers come from a compiled graph,
- * or, for models that exist only on paper, from a layer table (INI):
+/* Instances without measuring: layers' flops and bytes, and types' declared rates. Layers come from a
+ * compiled graph, or, for models that exist only on paper, from a layer table (INI):
  *
  *     [model]
  *     name = matchnet
@@ -17,8 +17,8 @@
  *     oct = overhead + max(3 flops B / rate, moved B / memory_bandwidth) + synchronisation
  *     odt = cut_bytes B / link_bandwidth
  *
- * Backward costs twice forward; `moved` counts input, output and touched bytes of both passes; synchronisation moves
- * the dense weights and their gradients once a batch over the link. */
+ * Backward costs twice forward; `moved` counts input, output and touched bytes of both passes;
+ * synchronisation moves the dense weights and their gradients once a batch over the link. */
 #ifndef HETERPS_SCHED_ESTIMATE_H
 #define HETERPS_SCHED_ESTIMATE_H
 
@@ -38,22 +38,23 @@ struct layer_table {
     struct ini ini; /* owns the texts of a table read from one */
     void *memory;
 };
-/* The kinds of a layer table's sections: "model", "layer", NULL; and the keys of a kind (sched/cluster.def), or
- * NULL. */
+/* The kinds of a layer table's sections: "model", "layer", NULL; and the keys of a
+ * kind (sched/cluster.def), or NULL. */
 extern const char *const layer_table_kinds[];
 const struct cfg_key *layer_table_keys(const char *kind, size_t *key_count);
 
 /* Reads a layer table, whatever its bytes, as cluster_parse. */
 MUST_USE status layer_table_parse(struct layer_table *table, const char *path, const char *text, size_t bytes);
 MUST_USE status layer_table_read(struct layer_table *table, const char *path);
-/* The layers of a compiled graph, which lends the names. A layer's kind is the section of its op with the most flops,
- * or of its first op. Its touched bytes are those of one row for each key that its fields may have. The number of a
- * table's rows is not known, so weight_bytes count dense parameters alone. */
+/* The layers of a compiled graph, which lends the names. A layer's kind is the section of its op with the
+ * most flops, or of its first op. Its touched bytes are those of one row for each key that its fields may
+ * have. The number of a table's rows is not known, so weight_bytes count dense parameters alone. */
 MUST_USE status layer_table_of_graph(struct layer_table *table, const struct graph *graph);
 void layer_table_free(struct layer_table *table);
 
-/* The instance of these layers on a cluster, by declared rates; batch: B_o. For a goal of "max" throughput_limit is 0,
- * and the caller sets it. INVALID, with file and line: a type has no rates, or the goal no examples. */
+/* The instance of these layers on a cluster, by declared rates; batch: B_o. For a goal of "max"
+ * throughput_limit is 0, and the caller sets it. INVALID, with file and line: a type has no
+ * rates, or the goal no examples. */
 MUST_USE status estimate(struct instance *instance, const struct layer_table *table, const struct cluster *cluster,
                          double batch);
 /* The times of one layer. */

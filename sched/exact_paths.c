@@ -1,5 +1,5 @@
-/* Least paths over stages, their bounds, and the search for the least path within limits: the inner part of method
- * exact (method_exact.c explains the whole). A proof finds some thousands of paths. */
+/* Least paths over stages, their bounds, and the search for the least path within limits: the inner part of
+ * method exact (method_exact.c explains the whole). A proof finds some thousands of paths. */
 #include "sched/exact_paths.h"
 
 #include <float.h>
@@ -247,10 +247,10 @@ static double worth_of_limits(const struct exact *x)
     return worth;
 }
 
-/* A bound of the rounding of a sum of weights with multipliers, less the worth of the limits, that is about `value`: at
- * most 2 L + 8 additions of numbers no greater than value + worth, and T of the worth (Higham, "Accuracy and Stability
- * of Numerical Algorithms", 2002, section 4.2). Multipliers on large limits can be worth many times the cost, and then
- * the bound exceeds GAP. */
+/* A bound of the rounding of a sum of weights with multipliers, less the worth of the limits, that is about
+ * `value`: at most 2 L + 8 additions of numbers no greater than value + worth, and T of the worth (Higham,
+ * "Accuracy and Stability of Numerical Algorithms", 2002, section 4.2). Multipliers on large limits can be
+ * worth many times the cost, and then the bound exceeds GAP. */
 static double rounding(const struct exact *x, double value, double worth)
 {
     double additions = 2.0 * x->layer_count + 8;
@@ -305,8 +305,8 @@ static double path_weight(struct exact *x)
     return weight;
 }
 
-/* Takes a path in types[] that the limits allow. With is_within false they do not, but the path may be a good plan at
- * another tau. */
+/* Takes a path in types[] that the limits allow. With is_within false they do not, but the path may
+ * be a good plan at another tau. */
 static void path_offer(struct exact *x, double weight, bool is_within)
 {
     if (is_within && weight < x->found) {
@@ -489,8 +489,8 @@ static void nodes_leave(struct exact *x, const struct item *item, uint32_t first
 /* Covers the rounding of held[]. */
 #define MEMORY_SLACK (1 + 1e-9)
 
-/* Goes on from a layer, on a node; `reduced` is the weight with multipliers, less the worth of the limits and the bound
- * of rounding. False: the search must end now. */
+/* Goes on from a layer, on a node; `reduced` is the weight with multipliers, less the worth of the limits and
+ * the bound of rounding. False: the search must end now. */
 static bool dive(struct exact *x, uint32_t layer, uint32_t depth, uint32_t before, uint32_t node, double reduced,
                  double weight)
 {

@@ -1,5 +1,6 @@
-/* Shared by the two parts of method exact: least paths over stages and the search for the least path within limits
- * (exact_paths.c); the greatest throughput and the least cost (method_exact.c, which explains the whole). */
+/* Shared by the two parts of method exact: least paths over stages and the search for the least
+ * path within limits (exact_paths.c); the greatest throughput and the least cost
+ * (method_exact.c, which explains the whole). */
 #ifndef HETERPS_SCHED_EXACT_PATHS_H
 #define HETERPS_SCHED_EXACT_PATHS_H
 
@@ -38,8 +39,9 @@ struct interval {
     uint32_t id_count; /* segments that a cheaper plan may contain */
 };
 
-/* A beginning of plans in the depth-first search: up to a layer and its type. A second beginning up to the same layer
- * and type leads nowhere better, if it is no cheaper and uses no fewer units of any scarce type. */
+/* A beginning of plans in the depth-first search: up to a layer and its type. A second
+ * beginning up to the same layer and type leads nowhere better, if it is no cheaper and uses no
+ * fewer units of any scarce type. */
 #define LABEL_TYPES  32   /* scarce types; where there are more, beginnings are not compared */
 #define LABEL_GROUPS 1024 /* of states, by hash                                           */
 #define LABEL_PLACES 16   /* the latest of a group                                        */
@@ -96,8 +98,9 @@ struct exact {
     uint32_t *reserve;          /* [L + 1, T] units that layers l … L - 1 may want, at most their type's limit */
 };
 
-/* Opens the search for plans with ET <= tau. If is_cut is set then, some stages may be missing, and only exact_close
- * may follow. INVALID: there are too many possible stages; MEMORY. exact_close also frees what a failure leaves. */
+/* Opens the search for plans with ET <= tau. If is_cut is set then, some stages may be missing, and
+ * only exact_close may follow. INVALID: there are too many possible stages; MEMORY. exact_close
+ * also frees what a failure leaves. */
 MUST_USE status exact_open(struct exact *x, const struct cost_model *m, double tau);
 void exact_close(struct exact *x);
 /* Whether the time is up. Looks at the clock, and lets the search look at it, at most a few hundred times a second. */
@@ -106,13 +109,13 @@ bool exact_cut(struct exact *x);
 /* Makes the items of listed segments for tau in [a, b]. The objective: money, or shares of the limits with
  * wants_any. */
 void exact_items_make(struct exact *x, const uint32_t *ids, uint32_t id_count, double a, double b);
-/* Raises the bound of the items by multipliers; infinite: there is no path. is_solved: the bound is the least weight,
- * and its path is found. */
+/* Raises the bound of the items by multipliers; infinite: there is no path. is_solved: the bound is the least
+ * weight, and its path is found. */
 double exact_ascend(struct exact *x, bool *is_solved);
 /* Drops the items that no path below the cutoff contains. */
 void exact_items_drop(struct exact *x);
-/* Searches up to nodes_max nodes of the remaining items. True: the search ended, so `found`, or the cutoff, is
- * least. */
+/* Searches up to nodes_max nodes of the remaining items. True: the search ended, so
+ * `found`, or the cutoff, is least. */
 bool exact_search(struct exact *x, uint64_t nodes_max);
 
 #endif

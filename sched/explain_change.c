@@ -1,5 +1,5 @@
-/* The costs of other choices: layers on other types, other throughputs. L (T - 1) provisions for a plan's layers, once
- * a run. */
+/* The costs of other choices: layers on other types, other throughputs. L (T - 1) provisions
+ * for a plan's layers, once a run. */
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Runs a graph of tasks: a queue for each place, a heap of the tasks that spend seconds, and a list of tasks with bytes
- * on links, whose rates are set anew whenever a task joins or leaves the list. */
+/* Runs a graph of tasks: a queue for each place, a heap of the tasks that spend seconds, and a list of tasks
+ * with bytes on links, whose rates are set anew whenever a task joins or leaves the list. */
 #include "sched/flow.h"
 
 #include <math.h>

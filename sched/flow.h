@@ -1,15 +1,16 @@
-/* Tasks on places and links, in simulated time: how long a cluster takes for work that is laid out as a graph.
+/* Tasks on places and links, in simulated time: how long a cluster takes for work that is laid out as a
+ * graph.
  *
- * A task waits for the tasks before it, then for its place, which it holds until it is done: first for its seconds (of
- * computing, or of a message's way), then until its bytes have gone over its links.
+ * A task waits for the tasks before it, then for its place, which it holds until it is done: first for its
+ * seconds (of computing, or of a message's way), then until its bytes have gone over its links.
  *
  *     place    one task at a time, the one that was ready first, of several the one added first: a card, a stream of
  *              messages, or a link that sends one thing after another
  *     link     any number of tasks at a time, which share its bytes a second: rates are max-min fair, like those of
  *              streams over a switch (all rates rise together until a link is full; its tasks keep theirs, others rise)
  *
- * A task without a place starts when the tasks before it are done; without seconds and bytes it only joins other tasks.
- * The result depends on the calls alone. A graph is built, run once, read, and freed:
+ * A task without a place starts when the tasks before it are done; without seconds and bytes it only joins
+ * other tasks. The result depends on the calls alone. A graph is built, run once, read, and freed:
  *
  *     struct flow f = {0};
  *     const uint32_t card = flow_place_add(&f), out = flow_link_add(&f, 7e9);
@@ -19,7 +20,8 @@
  *     TRY_GOTO(flow_run(&f), end);
  *     seconds = f.tasks[sent].end;
  *
- * A run costs tasks * log(tasks), and for every task that begins or ends on links the tasks then on links * links. */
+ * A run costs tasks * log(tasks), and for every task that begins or ends on links the tasks then on links *
+ * links. */
 #ifndef HETERPS_SCHED_FLOW_H
 #define HETERPS_SCHED_FLOW_H
 

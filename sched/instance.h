@@ -1,5 +1,5 @@
-/* A scheduling problem: layers, types of resources, and what each layer costs on each type. Read from and written as
- * JSON:
+/* A scheduling problem: layers, types of resources, and what each layer costs on each type.
+ * Read from and written as JSON:
  *
  *     {
  *       "format": "heterps-instance-1", "name": "ctrdnn",
@@ -17,12 +17,12 @@
  *       "links": [{"from": 0, "to": 1, "bandwidth": 1e9, "latency": 5e-5}, …]
  *     }
  *
- * "overlaps": false, and the last two lines with a link from each node to each other and "node": 0 of each type, are of
- * the format "heterps-instance-2", so that a program that does not know them refuses the file.
+ * "overlaps": false, and the last two lines with a link from each node to each other and "node": 0 of each
+ * type, are of the format "heterps-instance-2", so that a program that does not know them refuses the file.
  *
- * Source: HeterPS, section 4.1, Table 1, with the units of the corrected reading: oct and odt are seconds for B_o
- * examples on one unit; a share alpha of oct and a share beta of odt divide among k units. Unknown keys pass (a proven
- * optimum in the same file, a seed). */
+ * Source: HeterPS, section 4.1, Table 1, with the units of the corrected reading: oct and odt are seconds for
+ * B_o examples on one unit; a share alpha of oct and a share beta of odt divide among k units. Unknown keys
+ * pass (a proven optimum in the same file, a seed). */
 #ifndef HETERPS_SCHED_INSTANCE_H
 #define HETERPS_SCHED_INSTANCE_H
 
@@ -45,8 +45,8 @@ struct instance_type {
     enum instance_source source;   /* where the type's times come from                           */
 };
 
-/* Seconds of a layer on a type that cannot run it, and of a stage on a card that leaves out a layer tied to one of its
- * own: a plan with them reaches no throughput worth asking for. */
+/* Seconds of a layer on a type that cannot run it, and of a stage on a card that leaves out a layer tied to
+ * one of its own: a plan with them reaches no throughput worth asking for. */
 #define INSTANCE_CANNOT 1e9
 /* Seconds of a layer on one unit of a type, for B_o examples. */
 struct instance_time {
@@ -65,8 +65,8 @@ struct instance_layer {
     double in_bytes;     /* of its input, an example                                                */
     double weight_bytes; /* of its parameters, in all                                               */
     double cut_bytes;    /* across the cut after it, an example, there and back; 0: not known       */
-    /* Numbers of layers before and after it that share a table or parameters with it, or lie between such layers
-     * (graph_ties): a card has all of them in one stage, or none. */
+    /* Numbers of layers before and after it that share a table or parameters with it, or lie between such
+     * layers (graph_ties): a card has all of them in one stage, or none. */
     uint32_t tied_before, tied_behind;
 };
 
@@ -142,9 +142,9 @@ MUST_USE status instance_write(const struct instance *instance, const char *path
  * RESOURCE_FIGURE_MAX, or a figure above 0 is below RESOURCE_FIGURE_MIN. For instances that were not read. */
 MUST_USE status instance_check(const struct instance *instance);
 
-/* A plausible random instance, the same for the same arguments: an embedding, pooling and concat layer, then fully
- * connected ones and a loss; type 0 a CPU core, the others accelerators whose prices and speeds are loosely related.
- * L >= 4, T >= 1. For tests, pre-training and benchmarks. */
+/* A plausible random instance, the same for the same arguments: an embedding, pooling and concat layer, then
+ * fully connected ones and a loss; type 0 a CPU core, the others accelerators whose prices and speeds are
+ * loosely related. L >= 4, T >= 1. For tests, pre-training and benchmarks. */
 MUST_USE status instance_random(struct instance *instance, uint64_t seed, uint32_t layer_count, uint32_t type_count);
 
 #endif

@@ -1,5 +1,6 @@
-/* Random instances, for tests, pre-training and benchmarks: a model of a common kind on types with random rates. Its
- * times follow from the rates by the formulas of sched/estimate.h, each times a random factor, as in measurements. */
+/* Random instances, for tests, pre-training and benchmarks: a model of a common kind on types with
+ * random rates. Its times follow from the rates by the formulas of sched/estimate.h, each times a
+ * random factor, as in measurements. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,8 +54,8 @@ static struct cluster_rates core_rates(struct draws *draws)
     };
 }
 
-/* An accelerator: compared with cores of the same price, about as fast or faster at large products, slower at moving
- * bytes; a launch takes longer. */
+/* An accelerator: compared with cores of the same price, about as fast or faster at large products, slower at
+ * moving bytes; a launch takes longer. */
 static struct cluster_rates accelerator_rates(struct draws *draws, const struct cluster_rates *core, double price)
 {
     double cores = price / CORE_PRICE;
@@ -155,8 +156,8 @@ static void times_draw(struct draws *draws, struct instance *instance, const str
 
 /* --- the goal ---------------------------------------------------------------------------------- */
 
-/* The greatest throughput of a plan with the first layers on type 0 and the others on `type`; the model's limit must be
- * above the throughput of any plan. */
+/* The greatest throughput of a plan with the first layers on type 0 and the others on `type`; the model's
+ * limit must be above the throughput of any plan. */
 static double throughput_of(const struct cost_model *model, struct cost_stage *stages, type_index *types,
                             uint32_t first_count, uint32_t type)
 {
@@ -164,8 +165,8 @@ static double throughput_of(const struct cost_model *model, struct cost_stage *s
     return provision_exact(model, stages, cost_stages(model, types, stages)).throughput;
 }
 
-/* Draws a share of the throughput of the fastest simple plan: all layers on one type, or the layers before the first
- * fully connected one on type 0. */
+/* Draws a share of the throughput of the fastest simple plan: all layers on one type, or the layers before
+ * the first fully connected one on type 0. */
 static status goal_draw(struct draws *draws, struct instance *instance, uint32_t first_fc)
 {
     uint32_t L = instance->layer_count;

@@ -1,7 +1,8 @@
-/* Types and numbers of units as one choice, for a policy that draws both (HeterPS, section 7: "combine the scheduling
- * process and the provisioning process"). A column is a type with a number of units. A type has columns for all small
- * numbers, and then for numbers that grow by a constant factor up to its limit. A plan of columns gives one to each
- * layer. Layers that follow one another on one type are a stage; the column of its first layer says its units. */
+/* Types and numbers of units as one choice, for a policy that draws both (HeterPS, section 7: "combine the
+ * scheduling process and the provisioning process"). A column is a type with a number of units. A type has
+ * columns for all small numbers, and then for numbers that grow by a constant factor up to its limit. A plan
+ * of columns gives one to each layer. Layers that follow one another on one type are a stage; the column of
+ * its first layer says its units. */
 #ifndef HETERPS_SCHED_JOINT_H
 #define HETERPS_SCHED_JOINT_H
 
@@ -30,8 +31,8 @@ void joint_near(struct joint *joint, const type_index *types, const uint32_t *un
 void joint_encode(const struct joint *joint, const type_index *types, const uint32_t *units, type_index *columns);
 /* Multiplies the units of all columns[L] by a factor, to the nearest columns of their types. */
 void joint_scale(const struct joint *joint, type_index *columns, double factor);
-/* Sets types and units; and sets columns[L] of each stage's layers to the column of its first one, so that the policy
- * learns from the plan as it was scored. */
+/* Sets types and units; and sets columns[L] of each stage's layers to the column of its first one, so that
+ * the policy learns from the plan as it was scored. */
 void joint_decode(struct joint *joint, type_index *columns);
 
 #endif

@@ -1,5 +1,5 @@
-/* Reads JSON that anybody may have written: plans and instances. Every value is checked; the error names the file, the
- * place (stages[1].k), what was expected and found. Once a start. */
+/* Reads JSON that anybody may have written: plans and instances. Every value is checked; the error names the
+ * file, the place (stages[1].k), what was expected and found. Once a start. */
 #ifndef HETERPS_SCHED_JSON_READ_H
 #define HETERPS_SCHED_JSON_READ_H
 
@@ -21,9 +21,9 @@ struct json_part {
     char place[32];
 };
 
-/* Parses a text that is an object with this "format", or with the other one if that is not NULL; `noun` is for messages
- * ("a plan"). INVALID, with line and column, if the text is no JSON or has a key twice. All parts borrow from the
- * whole; after a success, json_part_close frees it. */
+/* Parses a text that is an object with this "format", or with the other one if that is not NULL; `noun` is
+ * for messages ("a plan"). INVALID, with line and column, if the text is no JSON or has a key twice. All
+ * parts borrow from the whole; after a success, json_part_close frees it. */
 MUST_USE status json_part_open(struct json_part *whole, const char *path, const char *text, size_t bytes,
                                const char *noun, const char *format, const char *other_format);
 void json_part_close(struct json_part *whole);
@@ -70,8 +70,8 @@ MUST_USE status json_part_slow(const struct json_part *part, struct resource_slo
 /* Puts them into an object if something is slowed; false: memory is short. */
 bool json_slow_put(json_t *object, const struct resource_slow *slow);
 
-/* For writing: a whole number without point or exponent, as people write it; any other with all digits of a double
- * (json_text with JSON_REAL_PRECISION(17)). */
+/* For writing: a whole number without point or exponent, as people write it; any other with all digits of a
+ * double (json_text with JSON_REAL_PRECISION(17)). */
 json_t *json_figure(double number);
 
 #endif

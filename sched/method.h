@@ -16,8 +16,9 @@ struct method {
     const char *name;
     enum method_kind kind;
     const char *meaning;
-    /* Searches until it is done or search_is_over(); MEMORY; INVALID, with a sentence ("brute: 4^20 plans are too
-     * many"), if the method cannot work on the instance. Its only source of randomness is the search's seed. */
+    /* Searches until it is done or search_is_over(); MEMORY; INVALID, with a sentence ("brute: 4^20
+     * plans are too many"), if the method cannot work on the instance. Its only source of
+     * randomness is the search's seed. */
     status (*run)(struct search *);
 };
 extern const struct method method_table[METHOD_ID_COUNT];
@@ -31,9 +32,10 @@ uint32_t method_find(const char *name);
 /* Whether a type is a CPU: by its device; if all devices are sim (given or by default) or paced, type 0 alone. */
 bool method_type_is_cpu(const struct instance *instance, uint32_t type);
 
-/* The greatest throughput that any plan reaches within the limits, and that plan (types[L], stages[L]). By branch and
- * bound on tau, in method_exact.c. If the options' seconds or progress end it first, or the instance has too many
- * possible stages, it is the best plan found, not proven. No other option counts; NULL: nothing ends it. */
+/* The greatest throughput that any plan reaches within the limits, and that plan (types[L], stages[L]).
+ * By branch and bound on tau, in method_exact.c. If the options' seconds or progress end it first, or
+ * the instance has too many possible stages, it is the best plan found, not proven. No other option
+ * counts; NULL: nothing ends it. */
 struct fastest {
     double throughput; /* 0: no plan gives every stage a unit */
     double bound;      /* no plan reaches more                */

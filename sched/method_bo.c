@@ -1,16 +1,16 @@
-/* Bayesian optimisation: a Gaussian process (Rasmussen and Williams 2006, algorithm 2.1) predicts the logarithm of a
- * plan's score from the plans seen, and the plan of greatest expected improvement (Mockus 1975; Jones, Schonlau, Welch
- * 1998, formula 15) is evaluated next.
+/* Bayesian optimisation: a Gaussian process (Rasmussen and Williams 2006, algorithm 2.1) predicts the
+ * logarithm of a plan's score from the plans seen, and the plan of greatest expected improvement (Mockus
+ * 1975; Jones, Schonlau, Welch 1998, formula 15) is evaluated next.
  *
- * Plans are compared layer by layer and boundary by boundary: k(x, y) = exp(-theta h - theta_b b), where h layers have
- * different types and b boundaries between stages are in one plan only. theta is chosen from a grid by marginal
- * likelihood, the scale of the process in closed form.
+ * Plans are compared layer by layer and boundary by boundary: k(x, y) = exp(-theta h - theta_b b), where h
+ * layers have different types and b boundaries between stages are in one plan only. theta is chosen from a
+ * grid by marginal likelihood, the scale of the process in closed form.
  *
- * Cost: the process sees a window of WINDOW plans: the best, and of the others the latest. A round takes O(WINDOW^3)
- * for the Cholesky factor and O(WINDOW^2) a candidate, about a millisecond; an evaluation takes a microsecond. So at
- * first a round evaluates the best candidate alone; after n evaluations it evaluates 1 + n / EVALUATIONS_PER_ROUND, and
- * N evaluations take O(EVALUATIONS_PER_ROUND log N) rounds. A ceiling of seconds is reached long before the
- * evaluations. */
+ * Cost: the process sees a window of WINDOW plans: the best, and of the others the latest. A round takes
+ * O(WINDOW^3) for the Cholesky factor and O(WINDOW^2) a candidate, about a millisecond; an evaluation takes a
+ * microsecond. So at first a round evaluates the best candidate alone; after n evaluations it evaluates 1 + n
+ * / EVALUATIONS_PER_ROUND, and N evaluations take O(EVALUATIONS_PER_ROUND log N) rounds. A ceiling of seconds
+ * is reached long before the evaluations. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -157,8 +157,8 @@ static void solve_forward(const struct bo *b, double *v)
     }
 }
 
-/* Sets the factor of K, the weights and the scale for targets y; returns the logarithm of the marginal likelihood, less
- * a constant. */
+/* Sets the factor of K, the weights and the scale for targets y; returns the logarithm of the
+ * marginal likelihood, less a constant. */
 static double factor(struct bo *b, const double *y)
 {
     uint32_t n = b->count;
@@ -241,8 +241,8 @@ static double improvement_standard(double z)
             density * t * (0.319381530 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))));
         below = density - x * tail;
     } else {
-        /* Tail over density is 1 / (x + rest), with Laplace's continued fraction rest = 1 / (x + 2 / (x + …)): nothing
-         * cancels. */
+        /* Tail over density is 1 / (x + rest), with Laplace's continued fraction rest = 1 / (x +
+         * 2 / (x + …)): nothing cancels. */
         double rest = 0;
         for (int n = 40; n >= 1; n--) rest = n / (x + rest);
         below = density * rest / (x + rest);
@@ -303,8 +303,8 @@ static uint32_t parent(struct bo *b)
     return best;
 }
 
-/* Candidates by expected improvement, best first: a quarter random, a quarter near the best plans, and then, in two
- * goes, near the best candidates so far. Returns how many. */
+/* Candidates by expected improvement, best first: a quarter random, a quarter near the best plans, and then,
+ * in two goes, near the best candidates so far. Returns how many. */
 static uint32_t propose(struct bo *b, uint32_t wanted)
 {
     uint32_t count = 0;

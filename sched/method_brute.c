@@ -1,5 +1,5 @@
-/* Every plan, each provisioned exactly: the control for all other methods, so nothing is skipped. Plans with the same
- * beginning share its sums. */
+/* Every plan, each provisioned exactly: the control for all other methods, so nothing is skipped. Plans with
+ * the same beginning share its sums. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Hill climbing from random starts: the control for every learned method. A descent takes the first move that lowers
- * the score, so it is a few passes over the moves; then the next start is drawn. */
+/* Hill climbing from random starts: the control for every learned method. A descent takes the first move that
+ * lowers the score, so it is a few passes over the moves; then the next start is drawn. */
 #include "sched/climb.h"
 
 #include <stdlib.h>
@@ -7,9 +7,9 @@
 
 #include "sched/method.h"
 
-/* A move gives one type to a run of layers. The numbers are, in this order: another type for a layer, [L, T - 1];
- * another type for the stage that begins at a layer, [L, T - 1], void if none begins; a boundary before a layer moves
- * to another layer of its two stages, [L, L]. */
+/* A move gives one type to a run of layers. The numbers are, in this order: another type for a layer, [L, T -
+ * 1]; another type for the stage that begins at a layer, [L, T - 1], void if none begins; a boundary before a
+ * layer moves to another layer of its two stages, [L, L]. */
 struct move {
     uint32_t begin, end; /* layers begin … end - 1; none: void */
     type_index type;
@@ -83,9 +83,9 @@ double climb(struct search *s, struct draw *draw, type_index *types, double scor
     return score;
 }
 
-/* Every second start is uniform; the others have one to four runs of layers. On 24 random instances of 12 to 20 layers
- * and 16 to 64 types, 10,000 evaluations each, this finds 15 optima; starts of runs alone find 12, uniform ones alone
- * 9, and moves of any run of layers to any type 5. */
+/* Every second start is uniform; the others have one to four runs of layers. On 24 random instances of 12 to
+ * 20 layers and 16 to 64 types, 10,000 evaluations each, this finds 15 optima; starts of runs alone find 12,
+ * uniform ones alone 9, and moves of any run of layers to any type 5. */
 #define START_SEGMENTS_MAX 4
 
 status method_climb(struct search *s)

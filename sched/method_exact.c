@@ -1,29 +1,30 @@
-/* The proven optimum, and the greatest throughput, by branch and bound on tau, the seconds an example that the slowest
- * stage may take.
+/* The proven optimum, and the greatest throughput, by branch and bound on tau, the seconds an example
+ * that the slowest stage may take.
  *
- * For a given tau every stage needs its least k, on its own. A plan is then a path over segments (first layer, last
- * layer, type), neighbours differing in type, and the units of a type on the path must keep to its limit. An interval
- * [a, b] of tau has the bound
+ * For a given tau every stage needs its least k, on its own. A plan is then a path over segments (first
+ * layer, last layer, type), neighbours differing in type, and the units of a type on the path must keep to
+ * its limit. An interval [a, b] of tau has the bound
  *
  *     least path of  price k max(a, ET(k)),   k the least with ET(k) <= b,
  *
- * since at any tau of the interval a stage has k' >= k units for at least max(a, ET(k')) each, and k ET(k) never falls
- * with k. So a = 0 already bounds well, and an interval in which no k changes is solved. An interval that may have a
- * plan cheaper than the best known one is split; if its least path is a plan, at the tau from which on this plan is too
- * dear. The half of the slower tau comes first.
+ * since at any tau of the interval a stage has k' >= k units for at least max(a, ET(k')) each, and k ET(k)
+ * never falls with k. So a = 0 already bounds well, and an interval in which no k changes is solved. An
+ * interval that may have a plan cheaper than the best known one is split; if its least path is a plan, at the
+ * tau from which on this plan is too dear. The half of the slower tau comes first.
  *
- * Limits: Lagrange multipliers on the units of each type (Fisher, "The Lagrangian relaxation method for solving
- * integer programming problems", Management Science 1981), moved by Polyak's step, raise the bound; segments that no
- * path cheaper than the best plan can contain are dropped, also for the halves of the interval; the others are searched
- * depth first, bounded by the least path of the layers ahead and by earlier beginnings.
+ * Limits: Lagrange multipliers on the units of each type (Fisher, "The Lagrangian relaxation method
+ * for solving integer programming problems", Management Science 1981), moved by Polyak's step, raise
+ * the bound; segments that no path cheaper than the best plan can contain are dropped, also for the
+ * halves of the interval; the others are searched depth first, bounded by the least path of the layers
+ * ahead and by earlier beginnings.
  *
- * Nodes: a segment is also for the node of the next one, to which its cut crosses a link, and a path goes on there.
- * Links that cuts share, memory of nodes and prices of nodes couple segments that are not neighbours. The weights of
- * segments leave these out, and so bound the path's weight, which is computed at its end.
+ * Nodes: a segment is also for the node of the next one, to which its cut crosses a link, and a path goes on
+ * there. Links that cuts share, memory of nodes and prices of nodes couple segments that are not neighbours.
+ * The weights of segments leave these out, and so bound the path's weight, which is computed at its end.
  *
- * A path costs O(number of segments), at most L (L + 1) / 2 T: 13,440 at 20 layers and 64 types. There a proof
- * takes a few intervals and 1 to 5 ms on one core of a rented machine; where limits leave little more than the asked
- * throughput, it can take seconds. */
+ * A path costs O(number of segments), at most L (L + 1) / 2 T: 13,440 at 20 layers and 64 types. There a
+ * proof takes a few intervals and 1 to 5 ms on one core of a rented machine; where limits leave little more
+ * than the asked throughput, it can take seconds. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,8 +95,9 @@ static double single_type(const struct cost_model *m, uint32_t type, type_index 
     return tau_of(m, types, stages, &count);
 }
 
-/* Looks for a plan that keeps to tau from the first layer on: each stage is on the type whose remaining units reach
- * farthest, and takes the fewest that suffice. O(L T) for each stage. False: it finds none. types[L], left[T]. */
+/* Looks for a plan that keeps to tau from the first layer on: each stage is on the type whose
+ * remaining units reach farthest, and takes the fewest that suffice. O(L T) for each stage. False: it
+ * finds none. types[L], left[T]. */
 static bool greedy_keeps_to(const struct cost_model *m, double tau, type_index *types, uint32_t *left)
 {
     uint32_t L = m->layer_count, T = m->type_count;
@@ -216,8 +218,8 @@ static status ids_room(struct exact *x, size_t count)
     return ST_OK;
 }
 
-/* Where to split [a, b], whose least path is the found one, with a bound below the cutoff: the tau from which on the
- * path's weight is not below it, at most the tau of the path's slowest stage. */
+/* Where to split [a, b], whose least path is the found one, with a bound below the cutoff: the tau from which
+ * on the path's weight is not below it, at most the tau of the path's slowest stage. */
 static double split_at_plan(struct exact *x, double a, double b)
 {
     const struct cost_model *m = x->model;
@@ -241,8 +243,8 @@ static double split_at_plan(struct exact *x, double a, double b)
     return high;
 }
 
-/* Bounds [a, b], a part of `whole`, with the segments of `whole` alone; pushes it if one of its plans may be cheaper
- * than the best plan. */
+/* Bounds [a, b], a part of `whole`, with the segments of `whole` alone; pushes it if one of its plans may
+ * be cheaper than the best plan. */
 static status interval_bound(struct exact *x, const struct interval *whole, double a, double b)
 {
     struct interval part = {.a = a, .b = b, .bound = whole->bound, .depth = whole->depth + 1, .id_begin = x->id_count};

@@ -1,12 +1,12 @@
-/* The plans that need no search: all layers on one kind of type, or the first layer on one kind and the rest on the
- * other. The plan's cost decides which type of a kind. HeterPS describes its heuristic both ways round: `heuristic`
- * (first layer on CPU, the rest on accelerators) and `inverse`. */
+/* The plans that need no search: all layers on one kind of type, or the first layer on one kind and the rest
+ * on the other. The plan's cost decides which type of a kind. HeterPS describes its heuristic both ways
+ * round: `heuristic` (first layer on CPU, the rest on accelerators) and `inverse`. */
 #include "sched/method.h"
 
 enum kind { CPU, ACCELERATOR };
 
-/* Evaluates every plan with the first layer on a type of kind `first` and the rest on one of kind `rest`; if the kinds
- * are the same, the types are. */
+/* Evaluates every plan with the first layer on a type of kind `first` and the rest on one of kind `rest`; if
+ * the kinds are the same, the types are. */
 static status propose(struct search *s, enum kind first, enum kind rest)
 {
     const struct instance *i = s->model->instance;

@@ -1,6 +1,6 @@
-/* A genetic algorithm on plans as strings of types: the individuals are plans, a gene is a layer's type (Holland 1975;
- * Goldberg 1989: tournament selection, crossover at one or two points, mutation, elite). When the population has
- * converged it is drawn anew. */
+/* A genetic algorithm on plans as strings of types: the individuals are plans, a gene is a layer's type
+ * (Holland 1975; Goldberg 1989: tournament selection, crossover at one or two points, mutation, elite). When
+ * the population has converged it is drawn anew. */
 #include "sched/draw.h"
 #include "sched/method.h"
 

@@ -1,5 +1,6 @@
-/* Layer by layer the type that makes the layers so far cheapest: a partial plan costs as much as a whole plan of its
- * layers, provisioned exactly. Only the final plan is an evaluation of the search. O(L^2 T) stages are provisioned. */
+/* Layer by layer the type that makes the layers so far cheapest: a partial plan costs as much as a
+ * whole plan of its layers, provisioned exactly. Only the final plan is an evaluation of the search.
+ * O(L^2 T) stages are provisioned. */
 #include "sched/method.h"
 
 #include <math.h>

@@ -1,17 +1,18 @@
-/* Learned methods: a policy (sched/policy_net.h) is trained on nothing but the costs of complete plans that it has
- * drawn (HeterPS, Algorithm 1); the best plan is the answer. rl has an LSTM, rl-rnn an Elman cell; rl+polish climbs
- * from the best plans of every restart.
+/* Learned methods: a policy (sched/policy_net.h) is trained on nothing but the costs of complete plans that
+ * it has drawn (HeterPS, Algorithm 1); the best plan is the answer. rl has an LSTM, rl-rnn an Elman cell;
+ * rl+polish climbs from the best plans of every restart.
  *
- * Departures from Algorithm 1, each of which pays (plain REINFORCE comes within 5 % of the optimum on two thirds of
- * hard instances):
- *   - Only the best plans of a batch, and of the restart so far, push: the risk-seeking gradient of Petersen et al.,
- *     "Deep Symbolic Regression", ICLR 2021, section 3.3, and the queue of Abolafia et al., "Neural Program Synthesis
- *     with Priority Queue Training", 2018. The best plan counts, not the mean.
+ * Departures from Algorithm 1, each of which pays (plain REINFORCE comes within 5 % of the optimum on
+ * two thirds of hard instances):
+ *   - Only the best plans of a batch, and of the restart so far, push: the risk-seeking gradient of
+ *     Petersen et al., "Deep Symbolic Regression", ICLR 2021, section 3.3, and the queue of Abolafia et al.,
+ *     "Neural Program Synthesis with Priority Queue Training", 2018. The best plan counts, not the mean.
  *   - After some rounds without a better plan, it starts again from other random weights.
  *   - A small share of the types is drawn uniformly, so that no type is ever lost.
- * rl-joint draws numbers of units, too: a column of the network is a type with a number of units (sched/joint.h).
- * search_options.plain_reinforce is Algorithm 1 as it stands: one run, every plan of a batch pushes by its reward less
- * a moving average. The reward is -log cost, so that a saving of one per cent counts alike on every instance. */
+ * rl-joint draws numbers of units, too: a column of the network is a type with a number of units
+ * (sched/joint.h). search_options.plain_reinforce is Algorithm 1 as it stands: one run, every plan of a batch
+ * pushes by its reward less a moving average. The reward is -log cost, so that a saving of one per cent
+ * counts alike on every instance. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,8 +114,8 @@ static double plan_score(struct learner *r, type_index *plan)
     return search_evaluate_units(r->search, r->joint.types, r->joint.units);
 }
 
-/* Sets the first weights: shared ones from the policy that the search begins with, or drawn; own ones from the policy
- * for the first restart only, else drawn, so that every restart begins with other preferences. */
+/* Sets the first weights: shared ones from the policy that the search begins with, or drawn; own ones from
+ * the policy for the first restart only, else drawn, so that every restart begins with other preferences. */
 static void restart_begin(struct learner *r, uint64_t restart)
 {
     const struct settings *set = r->set;
@@ -154,8 +155,8 @@ static int by_score(const void *a, const void *b)
     return x->plan < y->plan ? -1 : x->plan > y->plan;
 }
 
-/* Scales all units of every fourth plan of columns in a batch: stages that keep pace with one another do so at any
- * pace, and units drawn one by one would hardly ever change it together. */
+/* Scales all units of every fourth plan of columns in a batch: stages that keep pace with one another do so
+ * at any pace, and units drawn one by one would hardly ever change it together. */
 static void plan_scale(struct learner *r, struct random_stream stream, uint32_t i)
 {
     static const double factors[] = {0.25, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.05, 1.1, 1.25, 1.4, 1.7, 2, 2.5, 4};

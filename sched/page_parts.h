@@ -30,8 +30,8 @@ struct page {
 };
 
 #define PAGE_NAME_BYTES 1024
-/* A name for text and attributes: cut to `width` characters and escaped; the macro's buffer lives until the end of the
- * block. */
+/* A name for text and attributes: cut to `width` characters and escaped; the macro's buffer
+ * lives until the end of the block. */
 char *page_escape(char buffer[PAGE_NAME_BYTES], const char *name, uint32_t width);
 #define ESCAPED(name, width) page_escape((char[PAGE_NAME_BYTES]){0}, name, width)
 /* The same for a stage's layers, and for a type. */

@@ -1,6 +1,6 @@
-/* The page's drawings, in SVG. Places across are per cent of the width, so that a drawing is as wide as its column and
- * letters keep their size; places down are pixels. A curve is an SVG within the drawing, 0 … 1000 both ways,
- * stretched. */
+/* The page's drawings, in SVG. Places across are per cent of the width, so that a drawing is as wide as
+ * its column and letters keep their size; places down are pixels. A curve is an SVG within the drawing,
+ * 0 … 1000 both ways, stretched. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -188,8 +188,8 @@ struct pipeline_block {
     double compute, computed, move, moved; /* seconds: begins and ends */
 };
 
-/* A stage computes a batch once the batch has come and the one before is computed, and moves it on once it is computed
- * and the one before has moved: in the long run a stage takes the longer of both for a batch. */
+/* A stage computes a batch once the batch has come and the one before is computed, and moves it on once it is
+ * computed and the one before has moved: in the long run a stage takes the longer of both for a batch. */
 static double pipeline_run(const struct page *p, struct pipeline_block *blocks)
 {
     uint32_t S = p->chosen->stage_count;

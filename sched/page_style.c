@@ -1,5 +1,6 @@
-/* How the page looks: one accent colour, the reader's own font, light or dark as the system is. Bars and drawings are
- * as wide as their column, and content that may be wider than a telephone scrolls in its own box. */
+/* How the page looks: one accent colour, the reader's own font, light or dark as the system
+ * is. Bars and drawings are as wide as their column, and content that may be wider than a
+ * telephone scrolls in its own box. */
 #include "sched/page_parts.h"
 
 const char page_style[] =

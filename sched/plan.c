@@ -1,5 +1,5 @@
-/* Reads plans, once a start. Anybody may have written the file, so every value is checked, and a wrong one is named by
- * its place. Unknown keys are the scheduler's figures and pass. */
+/* Reads plans, once a start. Anybody may have written the file, so every value is checked, and a wrong one is
+ * named by its place. Unknown keys are the scheduler's figures and pass. */
 #include "sched/plan.h"
 
 #include <inttypes.h>

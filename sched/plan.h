@@ -1,5 +1,5 @@
-/* A plan says which layers form a stage, on which type of resource, on how many units of it. The scheduler writes
- * plan.json (solution_json of sched/solution.c), the pipeline follows it.
+/* A plan says which layers form a stage, on which type of resource, on how many units of it. The scheduler
+ * writes plan.json (solution_json of sched/solution.c), the pipeline follows it.
  *
  *     {
  *       "format": "heterps-solution-1",
@@ -8,16 +8,17 @@
  *                  "slow": "fc 4", "slow_from": 0, "slow_for": 0, "slow_every": 0}, …],   optional (sched/resource.h)
  *       "layers": ["e", "x", "h1", …],                                         names in graph order
  *       "plan": [0, 0, 1, …],                                                  a type index a layer
- *       "stages": [{"first": 0, "last": 1, "type": 0, "k": 2, "replicas": 2, "et": …, "cut_bytes": …, "sim_et": …,
+ *       "stages": [{"first": 0, "last": 1, "type": 0, "k": 2, "replicas": 2, "et": …, "cut_bytes": …,
+ *       "sim_et": …,
  *                   "node": 0}, …],                                            node: of all stages, or of none
  *       "service_cores": 1,                                                    optional: of reading, store, wire
  *       "time_scale": 1,                                                       optional: on times of sim and paced
  *       "feasible", "proven", "cost", "throughput", "lower_bound", …           figures of the scheduler, kept
  *     }
  *
- * device: "cpu", "cuda:N", "emu", "sim", "paced". k: dedicated units. replicas (cpu, sim, paced; default 1) divides
- * k: that many gangs of k / replicas units, each taking a micro-batch at a time. On another device a replica is a
- * card, so `replicas` is k or not given. */
+ * device: "cpu", "cuda:N", "emu", "sim", "paced". k: dedicated units. replicas (cpu, sim, paced; default 1)
+ * divides k: that many gangs of k / replicas units, each taking a micro-batch at a time. On another device a
+ * replica is a card, so `replicas` is k or not given. */
 #ifndef HETERPS_SCHED_PLAN_H
 #define HETERPS_SCHED_PLAN_H
 
@@ -57,12 +58,12 @@ struct plan {
 
 /* One stage of all layers on `k` CPU cores in one gang, as runs without a plan have it. Not to be written. */
 MUST_USE status plan_single(struct plan *plan, const struct graph *graph, uint32_t k);
-/* Reads the text of a plan for `graph`, whatever its bytes: INVALID names the file, the place in it (line and column
- * for bad JSON, else the key: stages[1].k), what was expected and found. The stages must cover every layer of the
- * graph once, in order; `layers`, if given, must be the graph's; `plan`, if given, must agree with the stages;
- * neighbouring stages may be of one type. MISMATCH: `graph_hash` differs, and layers are not given; with the same
- * layers a different hash only gets a warning (log_warning). A text holds at most 2^21 values, 1024 types, names of 1
- * to 127 bytes. On failure *plan is empty. */
+/* Reads the text of a plan for `graph`, whatever its bytes: INVALID names the file, the place in it (line and
+ * column for bad JSON, else the key: stages[1].k), what was expected and found. The stages must cover every
+ * layer of the graph once, in order; `layers`, if given, must be the graph's; `plan`, if given, must agree
+ * with the stages; neighbouring stages may be of one type. MISMATCH: `graph_hash` differs, and layers are not
+ * given; with the same layers a different hash only gets a warning (log_warning). A text holds at most 2^21
+ * values, 1024 types, names of 1 to 127 bytes. On failure *plan is empty. */
 MUST_USE status plan_parse(struct plan *plan, const struct graph *graph, const char *path, const char *text,
                            size_t bytes);
 /* The same from a file, of at most 64 MiB. */
@@ -72,8 +73,8 @@ void plan_free(struct plan *plan);
 uint32_t plan_cpu_cores(const struct plan *plan);
 /* The layers of a stage, "e..x", or "h1" if there is one, into buffer; too long a text is cut with "…". */
 char *plan_stage_name(const struct plan *plan, const struct graph *graph, uint32_t stage, char *buffer, size_t bytes);
-/* "3 stages: e..x on 1 cpu | h1 on 2 cpu as 2 replicas | h2..bce on 1 cpu" into buffer; too long a text is cut with
- * "…". */
+/* "3 stages: e..x on 1 cpu | h1 on 2 cpu as 2 replicas | h2..bce on 1 cpu" into buffer;
+ * too long a text is cut with "…". */
 char *plan_text(const struct plan *plan, const struct graph *graph, char *buffer, size_t bytes);
 
 #endif

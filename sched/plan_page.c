@@ -1,6 +1,6 @@
-/* The page's frame, headline and stages; tables are in page_table.c, drawings in page_plot.c. The page is written into
- * memory first, then to the file in one piece. The markup is also well-formed XML, so that a parser can tell if it is
- * whole. */
+/* The page's frame, headline and stages; tables are in page_table.c, drawings in page_plot.c. The page is
+ * written into memory first, then to the file in one piece. The markup is also well-formed XML, so that a
+ * parser can tell if it is whole. */
 #include "sched/plan_page.h"
 
 #include <inttypes.h>

@@ -9,8 +9,9 @@
 #include "engine/base/file.h"
 #include "sched/policy_inside.h"
 
-/* The file, little-endian. Weights are finite 32-bit floats: the shared ones, then, if layer_count is not 0, those of
- * the last instance that the policy was trained on. The file is valid if the checksum of all bytes before it agrees. */
+/* The file, little-endian. Weights are finite 32-bit floats: the shared ones, then, if layer_count is
+ * not 0, those of the last instance that the policy was trained on. The file is valid if the checksum
+ * of all bytes before it agrees. */
 #define MAGIC   "hetepols"
 #define VERSION 1u
 struct file_head {
@@ -60,8 +61,8 @@ static size_t own_count(enum policy_cell cell, uint32_t layer_count, uint32_t ty
 
 static uint64_t hash_text(uint64_t hash, const char *text) { return XXH3_64bits_withSeed(text, strlen(text), hash); }
 
-/* A hash of names, kinds and sizes of layers, and of names and prices of types, but not of times: an instance measured
- * again has the same. */
+/* A hash of names, kinds and sizes of layers, and of names and prices of types, but not of times: an
+ * instance measured again has the same. */
 static uint64_t fingerprint_of(const struct instance *instance)
 {
     uint64_t hash = instance->layer_count;

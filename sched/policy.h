@@ -14,8 +14,8 @@ MUST_USE status policy_make(struct policy **policy, enum policy_cell cell, uint6
 void policy_free(struct policy *policy);
 enum policy_cell policy_cell_of(const struct policy *policy);
 
-/* types[L]: the most probable type of each layer, given the types chosen before it. Under 2 ms at 20 layers and 64
- * types. Borrows all. MEMORY. */
+/* types[L]: the most probable type of each layer, given the types chosen before it. Under 2 ms at 20 layers
+ * and 64 types. Borrows all. MEMORY. */
 MUST_USE status policy_apply(const struct policy *policy, const struct cost_model *model, type_index *types);
 
 /* Trains on `count` random instances in turn (sched/instance.h), `evaluations` each: a starting point for searches. */

@@ -18,8 +18,8 @@ struct policy {
     uint32_t layer_count, type_count; /* 0: none */
 };
 
-/* Sets the parameters of a network of the same cell. The instance's own ones are the policy's if the fingerprints
- * agree, else 0. */
+/* Sets the parameters of a network of the same cell. The instance's own ones are the policy's if
+ * the fingerprints agree, else 0. */
 void policy_load(const struct policy *policy, const struct instance *instance, struct net *net);
 /* Copies a network's parameters and cell into the policy. MEMORY; the policy is as it was then. */
 MUST_USE status policy_store(struct policy *policy, enum policy_cell cell, const struct instance *instance,

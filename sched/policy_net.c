@@ -1,10 +1,11 @@
-/* The network's arithmetic: a batch of plans drawn layer by layer, the backward pass of the few that push, and Adam.
+/* The network's arithmetic: a batch of plans drawn layer by layer, the backward pass
+ * of the few that push, and Adam.
  *
- * Per plan and layer a draw costs some 250 multiplications for the LSTM's gates and type (L = 20, T = 64: 2,000
- * in all), half as many exponentials; a plan's backward pass costs three times as much, for one plan in ten. Rows over
- * gates, types and queries are multiples of NET_LANES floats, and every sum over such a row is taken lane by lane, then
- * over the lanes in a fixed order: so the functions below give the same bits with registers of four floats and of
- * eight, and are compiled for both. */
+ * Per plan and layer a draw costs some 250 multiplications for the LSTM's gates and type (L = 20, T = 64:
+ * 2,000 in all), half as many exponentials; a plan's backward pass costs three times as much, for one plan in
+ * ten. Rows over gates, types and queries are multiples of NET_LANES floats, and every sum over such a row is
+ * taken lane by lane, then over the lanes in a fixed order: so the functions below give the same bits with
+ * registers of four floats and of eight, and are compiled for both. */
 #include "sched/policy_net.h"
 
 #include <math.h>

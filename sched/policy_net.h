@@ -1,11 +1,13 @@
-/* The policy's network. Layer after layer a recurrent cell reads the layer and the type given to the layer before; its
- * state gives a query, and the logit of each type is
+/* The policy's network. Layer after layer a recurrent cell reads the layer and the type given to the layer
+ * before; its state gives a query, and the logit of each type is
  *
- *     logit[l, t] = query . (features[l, t], embedding[t]) + stay [t is the type before] + table[l, t] + bias[t]
+ *     logit[l, t] = query . (features[l, t], embedding[t]) + stay [t is the type
+ *     before] + table[l, t] + bias[t]
  *
- * HeterPS, section 5.2, Figure 3, with per-type features instead of one output row a type, so that the weights of the
- * cell and of the query do not depend on L and T and serve every instance. The others (embedding, stay, table, bias:
- * the rows of the index one-hot and of T outputs) belong to one instance's layers and types.
+ * HeterPS, section 5.2, Figure 3, with per-type features instead of one output row a type, so that
+ * the weights of the cell and of the query do not depend on L and T and serve every instance. The
+ * others (embedding, stay, table, bias: the rows of the index one-hot and of T outputs) belong to
+ * one instance's layers and types.
  *
  * A search samples some 10^5 plans a second: all plans of a batch step from layer to layer side by side.
  * Arithmetic is float, in an order that no instruction set changes. */
@@ -81,8 +83,8 @@ void net_close(struct net *net);
 void net_draw_shared(float *shared, enum policy_cell cell, struct random_stream stream);
 /* Must be called after parameters have changed. */
 void net_prepare(struct net *net);
-/* `count` plans, types[count, L]; plan i draws from item + i of the stream. A share `uniform` of the types is drawn
- * from all alike. */
+/* `count` plans, types[count, L]; plan i draws from item + i of the stream. A share `uniform` of the
+ * types is drawn from all alike. */
 void net_sample(struct net *net, struct random_stream stream, uint64_t item, uint32_t count, float uniform,
                 type_index *types);
 /* types[L]: the most probable type of each layer, given the types chosen before it. */

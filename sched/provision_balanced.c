@@ -1,14 +1,15 @@
-/* The provision of HeterPS, section 5.1, for comparison with the exact one: all stages are equally fast, k is any real
- * number, the cost as a function of one stage's k_1 is minimised by Newton's method, and the result is rounded.
+/* The provision of HeterPS, section 5.1, for comparison with the exact one: all stages are equally
+ * fast, k is any real number, the cost as a function of one stage's k_1 is minimised by Newton's
+ * method, and the result is rounded.
  *
- * Departs from the paper where the paper's way fails. k_1 is that of the stage that is slowest on one unit, not of the
- * first: with any other, the slowest stage might not keep up on any number of units. A stage that is faster than the
- * others on one unit keeps one.
+ * Departs from the paper where the paper's way fails. k_1 is that of the stage that is slowest on one unit,
+ * not of the first: with any other, the slowest stage might not keep up on any number of units. A stage that
+ * is faster than the others on one unit keeps one.
  *
- * With tau = ET_1(k_1), formula 12 is k_i = shared_i / (tau - fixed_i), of computation or of communication, whichever
- * is more; the cost is proportional to tau * sum of price_i k_i. Each term, s tau / (tau - f) = s + s f / (tau - f) or
- * tau alone, is convex in tau, and tau falls with k_1. So the derivative over k_1 changes its sign at most once,
- * perhaps where two pieces meet. */
+ * With tau = ET_1(k_1), formula 12 is k_i = shared_i / (tau - fixed_i), of computation or of communication,
+ * whichever is more; the cost is proportional to tau * sum of price_i k_i. Each term, s tau / (tau - f) = s +
+ * s f / (tau - f) or tau alone, is convex in tau, and tau falls with k_1. So the derivative over k_1 changes
+ * its sign at most once, perhaps where two pieces meet. */
 #include <math.h>
 
 #include "sched/provision.h"
@@ -139,8 +140,8 @@ bool provision_balance(const struct cost_model *m, const struct cost_stage *stag
     return true;
 }
 
-/* Takes units back from a type with too many, first where rounding has given most, but not those that the throughput
- * limit needs. */
+/* Takes units back from a type with too many, first where rounding has given most, but not those
+ * that the throughput limit needs. */
 static void keep_to_limit(const struct cost_model *m, struct cost_stage *stages, uint32_t count, uint32_t type,
                           double tau)
 {

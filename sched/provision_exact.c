@@ -1,11 +1,11 @@
-/* The cheapest integer provision of a plan. Called for every plan that a method proposes: up to a million times
- * a second. */
+/* The cheapest integer provision of a plan. Called for every plan that a method proposes:
+ * up to a million times a second. */
 #include <math.h>
 
 #include "sched/provision.h"
 
-/* State of the steps, beside the stages. The next times are computed a step ahead, so that they need not wait for the
- * search for the slowest stage. */
+/* State of the steps, beside the stages. The next times are computed a step ahead, so that they need not wait
+ * for the search for the slowest stage. */
 struct walk {
     double et[INSTANCE_LAYERS_MAX];
     double next_et[INSTANCE_LAYERS_MAX];  /* with the fewest further units that make it less than et */
@@ -254,8 +254,9 @@ static void branch_look(struct branch *x, double low, double high)
     heap_push(x, (struct range){bound, low, nextafter(tau, 0)});
 }
 
-/* Ends when nothing cheaper is left, up to rounding, or after RANGES_MAX looks. The latter happens only if several
- * stages with prices have a great many units: then the result is about a unit of each stage off the optimum. */
+/* Ends when nothing cheaper is left, up to rounding, or after RANGES_MAX looks. The latter
+ * happens only if several stages with prices have a great many units: then the result is about a
+ * unit of each stage off the optimum. */
 static double branch_search(struct branch *x, double low, double high)
 {
     branch_look(x, low, high);

@@ -1,6 +1,6 @@
-/* The provisions of fixed proportions that HeterPS, section 6.1, compares with: 1 accelerator to 6 CPU cores, as
- * servers have them (StaRatio), and with 6 more for parameter servers (StaPSRatio). The plan's types stay as they
- * are. */
+/* The provisions of fixed proportions that HeterPS, section 6.1, compares with: 1 accelerator to 6 CPU
+ * cores, as servers have them (StaRatio), and with 6 more for parameter servers (StaPSRatio). The
+ * plan's types stay as they are. */
 #include <math.h>
 
 #include "sched/method.h"
@@ -39,8 +39,8 @@ static uint64_t units_for(const struct share *share, double tau)
     return sum;
 }
 
-/* Divides all `units` of the kind among its stages so that the slowest is as fast as possible; `tau` must be within
- * reach. Returns how many units the types' limits keep from all stages. */
+/* Divides all `units` of the kind among its stages so that the slowest is as fast as possible; `tau` must be
+ * within reach. Returns how many units the types' limits keep from all stages. */
 static uint64_t divide(const struct share *share, uint64_t units, double tau)
 {
     const struct cost_model *m = share->model;

@@ -14,13 +14,13 @@ enum resource_device { RESOURCE_CPU, RESOURCE_CUDA, RESOURCE_EMU, RESOURCE_SIM, 
 #define RESOURCE_NAME_BYTES 127u
 #define RESOURCE_SLOW_BYTES 1023u /* of resource_slow_text */
 
-/* No figure of instances, clusters and plans is greater than the first, and none that has to be above 0 is less than
- * the second, so that results computed from them stay finite and above 0. */
+/* No figure of instances, clusters and plans is greater than the first, and none that has to be above 0 is
+ * less than the second, so that results computed from them stay finite and above 0. */
 #define RESOURCE_FIGURE_MAX 1e18
 #define RESOURCE_FIGURE_MIN 1e-18
 
-/* A cpu, sim or paced device that imitates a slower one: an op takes `op[its id]` times as long, from step `from_step`
- * on; for `for_steps` steps (0: for good), and again every `every_steps` steps (0: once). */
+/* A cpu, sim or paced device that imitates a slower one: an op takes `op[its id]` times as long, from step
+ * `from_step` on; for `for_steps` steps (0: for good), and again every `every_steps` steps (0: once). */
 struct resource_slow {
     float op[OP_ID_COUNT]; /* at least 1; all 0: nothing is slowed */
     uint64_t from_step, for_steps;

@@ -8,8 +8,8 @@
 
 #include "engine/base/clock.h"
 
-/* Plans asked for lately: one a cell, a later one replaces it. A cell has 63 bits of the plan's hash; two plans with
- * the same bits, once in 2^63, would share a score. */
+/* Plans asked for lately: one a cell, a later one replaces it. A cell has 63 bits of the plan's hash; two
+ * plans with the same bits, once in 2^63, would share a score. */
 struct search_cell {
     uint64_t key;
     double score;

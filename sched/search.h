@@ -1,9 +1,9 @@
-/* One run of a method on an instance: counts evaluations of complete plans, keeps the best plan, ends when a budget is
- * spent.
+/* One run of a method on an instance: counts evaluations of complete plans, keeps the best
+ * plan, ends when a budget is spent.
  *
- * A method that proposes complete plans calls search_evaluate() until search_is_over(). A budget of evaluations makes
- * runs repeatable: the same instance, method, seed and evaluations give the same plan, bit for bit. Time is a ceiling:
- * a search that reaches it says so (ended_by). */
+ * A method that proposes complete plans calls search_evaluate() until search_is_over(). A budget of
+ * evaluations makes runs repeatable: the same instance, method, seed and evaluations give the same plan, bit
+ * for bit. Time is a ceiling: a search that reaches it says so (ended_by). */
 #ifndef HETERPS_SCHED_SEARCH_H
 #define HETERPS_SCHED_SEARCH_H
 
@@ -70,11 +70,11 @@ MUST_USE status search_open(struct search *search, const struct cost_model *mode
                             const struct search_options *options);
 void search_close(struct search *search);
 
-/* The score of a complete plan (struct cost_result), provisioned exactly; keeps the best plan. If the budget is spent,
- * the score is infinite, and nothing is kept. A cache answers for plans asked for lately. */
+/* The score of a complete plan (struct cost_result), provisioned exactly; keeps the best plan. If the budget
+ * is spent, the score is infinite, and nothing is kept. A cache answers for plans asked for lately. */
 double search_evaluate(struct search *search, const type_index *types);
-/* The same for a plan whose units are chosen, too: units[L]; a stage has the units of its first layer. A plan that
- * breaks limits, throughput or memory of nodes is scored by how far it does. */
+/* The same for a plan whose units are chosen, too: units[L]; a stage has the units of its first layer. A plan
+ * that breaks limits, throughput or memory of nodes is scored by how far it does. */
 double search_evaluate_units(struct search *search, const type_index *types, const uint32_t *units);
 /* Whether the budget is spent, time is up, or progress said so. */
 bool search_is_over(struct search *search);

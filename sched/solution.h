@@ -1,5 +1,5 @@
-/* The answer to an instance: a plan with its provision, its cost and whether it is proven; written as plan.json
- * (sched/plan.h). */
+/* The answer to an instance: a plan with its provision, its cost and whether it is proven;
+ * written as plan.json (sched/plan.h). */
 #ifndef HETERPS_SCHED_SOLUTION_H
 #define HETERPS_SCHED_SOLUTION_H
 
@@ -8,8 +8,8 @@
 
 struct solution {
     const struct instance *instance; /* borrowed: outlives the solution */
-    /* borrowed, too: the instance before measured times corrected it, whose times devices on sim go on taking; NULL: it
-     * was not corrected */
+    /* borrowed, too: the instance before measured times corrected it, whose times devices on sim go on
+     * taking; NULL: it was not corrected */
     const struct instance *profile;
     const char *method; /* of methods.def                   */
     uint64_t seed, evaluations;
@@ -39,8 +39,8 @@ static inline double solution_rate(const struct solution *solution)
 }
 
 struct solve_options {
-    /* of methods.def, or "auto": the proven plan if exact finishes, else the best of exact, rl and rl+polish; rl runs
-     * in any case, and its gap is kept */
+    /* of methods.def, or "auto": the proven plan if exact finishes, else the best of exact, rl and rl+polish;
+     * rl runs in any case, and its gap is kept */
     const char *method;
     uint64_t seed;
     uint64_t evaluations; /* budget of sampled and learned methods; 0: solve_evaluations(seconds) */
@@ -54,23 +54,23 @@ struct solve_options {
 };
 /* USAGE, with all names: the method is neither auto nor of methods.def. */
 MUST_USE status solve_method_check(const char *method);
-/* The evaluations that sampled and learned methods get for this many seconds: the same number on every machine, so that
- * a plan can be repeated. */
+/* The evaluations that sampled and learned methods get for this many seconds: the same number on every
+ * machine, so that a plan can be repeated. */
 uint64_t solve_evaluations(double seconds);
-/* USAGE: the method is unknown; MEMORY; INVALID: the method cannot work on the instance. If no plan is feasible,
- * neither is the solution; from auto and proving methods it has the plan of greatest throughput. */
+/* USAGE: the method is unknown; MEMORY; INVALID: the method cannot work on the instance. If no plan is
+ * feasible, neither is the solution; from auto and proving methods it has the plan of greatest throughput. */
 MUST_USE status solve(const struct instance *instance, const struct solve_options *options, struct solution *solution);
-/* The plan that gives layer l to types[l], with the best units; keeps `method`, which says where the plan is from.
- * MEMORY. Returns the solution: solution_free. */
+/* The plan that gives layer l to types[l], with the best units; keeps `method`, which says where the plan is
+ * from. MEMORY. Returns the solution: solution_free. */
 MUST_USE status solve_types(const struct instance *instance, const type_index *types, const char *method,
                             struct solution *solution);
 void solution_free(struct solution *solution);
-/* "infeasible: at most 8,200 examples/s of 9,121 asked: stage fc0..fc3 on gpu1 has all its 16 units", or "" for a
- * feasible solution. */
+/* "infeasible: at most 8,200 examples/s of 9,121 asked: stage fc0..fc3 on gpu1 has all its 16 units",
+ * or "" for a feasible solution. */
 char *solution_infeasible_text(const struct solution *solution, char *buffer, size_t bytes);
 
-/* plan.json of a solution: types with devices, layers' names, stages with predicted et and cut_bytes, figures.
- * malloc'd: the caller's. MEMORY. */
+/* plan.json of a solution: types with devices, layers' names, stages with predicted et and cut_bytes,
+ * figures. malloc'd: the caller's. MEMORY. */
 MUST_USE status solution_text(const struct solution *solution, char **text, size_t *bytes);
 MUST_USE status solution_write(const struct solution *solution, const char *path);
 /* The plan of a solution for the graph, by way of its text. Returns *plan: plan_free. As plan_parse; MEMORY. */

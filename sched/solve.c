@@ -7,7 +7,8 @@
 
 #include "sched/solution.h"
 
-/* Evaluations that rl, the slowest of the learned methods, makes in a second of one core (20 layers, 64 types;
+/* Evaluations that rl, the slowest of the learned methods, makes in a second of one core (20 layers, 64
+ * types;
  * Zen 3). */
 #define EVALUATIONS_PER_SECOND 100000.0
 /* On a machine slower by more than this factor, time cuts a search, which then cannot be repeated. */
@@ -148,8 +149,8 @@ static bool is_better(const struct solution *a, const struct solution *b)
     return a->result.score < b->result.score;
 }
 
-/* Runs exact, and rl for its gap; if exact has not finished, or the instance is too large for it, also rl+polish, and
- * takes the best. A request to stop ends them all. */
+/* Runs exact, and rl for its gap; if exact has not finished, or the instance is too large for it, also
+ * rl+polish, and takes the best. A request to stop ends them all. */
 static status auto_solve(const struct cost_model *model, const struct solve_options *o, struct solution *best)
 {
     enum { EXACT, RL, POLISHED, COUNT };

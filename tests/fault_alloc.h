@@ -1,6 +1,6 @@
-/* Makes an allocation of a test program fail, the n-th of all threads: the program's malloc, calloc and realloc
- * stand before the C library's, for the library as well. Include in one file of a program with cmocka. A
- * sanitizer has an allocator of its own: there nothing fails, and FAULT_ALLOC_SKIP ends a test. */
+/* Makes an allocation of a test program fail, the n-th of all threads: the program's malloc, calloc and
+ * realloc stand before the C library's, for the library as well. Include in one file of a program with
+ * cmocka. A sanitizer has an allocator of its own: there nothing fails, and FAULT_ALLOC_SKIP ends a test. */
 #ifndef HETERPS_TESTS_FAULT_ALLOC_H
 #define HETERPS_TESTS_FAULT_ALLOC_H
 

@@ -10,6 +10,7 @@ os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 verbose = "-v" in sys.argv
 named = [a for a in sys.argv[1:] if a != "-v"]
 COLUMNS = 120
+WORDS = 110  # columns of a comment's sentences, where it has several lines; drawings and tables have all
 C = (".c", ".h", ".cu", ".def")
 listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], capture_output=True, text=True)
 if listed.returncode:  # a parcel without git
@@ -85,10 +86,23 @@ def comments_apart(f):
         last = this
 
 
+def comments_wide(f):
+    """Sentences of a comment of several lines that run past WORDS. What is drawn, indented or in columns is no sentence."""
+    drawn = re.compile(r"[─│┌┐└┘├┤┬┴┼▶◀▲▼═║┃━]|-->|<--|\S {2,}\S|^ {4}")
+    inside = False
+    for n, line in enumerate(lines[f], 1):
+        words = line.strip()
+        begins = words.startswith("/*") and "*/" not in words
+        if (inside or begins) and len(line) > WORDS and not drawn.search(re.sub(r"^(/\*|\*)? ?", "", words)):
+            yield f"{f}:{n}: {len(line)}"
+        inside = (inside or begins) and "*/" not in words
+
+
 check("no line ends in a blank", found(r"[ \t\r]+(?=\n)", text, "blank"))
 check("no tab", found(r"\t", text, "tab"))
 check("files end in one line feed", [f for f, t in text.items() if t and (not t.endswith("\n") or t.endswith("\n\n"))])
 check(f"no line of C runs past {COLUMNS} columns", [f"{f}:{n}: {len(l)}" for f in code for n, l in enumerate(lines[f], 1) if len(l) > COLUMNS])
+check(f"no sentence of a comment runs past {WORDS} columns", [w for f in code for w in comments_wide(f)])
 check("never two empty lines in C", found(r"\n\n\n", code, "empty"))
 check("includes are in the order of folders", [w for f in code for w in include_order(f)])
 check("comments behind lines that follow each other are aligned", [w for f in code for w in comments_apart(f)])

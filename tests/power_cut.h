@@ -1,14 +1,14 @@
-/* What a power cut would leave of a directory: the calls that make files and names last stand before the C library's,
- * for the library as well, and note when a file is replaced or removed too early. A file lasts as it was at its last
- * fsync, a name since its directory's. The faults are:
+/* What a power cut would leave of a directory: the calls that make files and names last stand before the C
+ * library's, for the library as well, and note when a file is replaced or removed too early. A file lasts as
+ * it was at its last fsync, a name since its directory's. The faults are:
  *
  *     a file is renamed that would be empty, or half there
- *     a .json file, which names others, comes to be while one of these would be gone, or half there
- *     a file is replaced or removed while what comes in its place would be gone, or while a .json file that has been
+ *     a .json file, which names others, comes to be while one of these would be gone, or half there a file is
+ *     replaced or removed while what comes in its place would be gone, or while a .json file that has been
  *     removed, and may name it, would be there again
  *
- * Of a .segment, which is written on beside, it knows only that there has been an fsync. No call waits for a disk.
- * Include in one file of a program. */
+ * Of a .segment, which is written on beside, it knows only that there has been an fsync. No call waits for a
+ * disk. Include in one file of a program. */
 #ifndef HETERPS_TESTS_POWER_CUT_H
 #define HETERPS_TESTS_POWER_CUT_H
 

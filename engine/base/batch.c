@@ -1,5 +1,6 @@
-/* Lays out the arrays of a micro-batch and of its ticket, once a slot at start-up. Each list of arrays is written once;
- * a cursor walks it, and either adds up bytes or hands out memory, so the sum is what the arena gives. */
+/* Lays out the arrays of a micro-batch and of its ticket, once a slot at start-up. Each list of
+ * arrays is written once; a cursor walks it, and either adds up bytes or hands out memory, so
+ * the sum is what the arena gives. */
 #include "engine/base/batch.h"
 
 /* Without an arena the cursor adds up, and take() returns NULL. */

@@ -10,8 +10,8 @@
  *        step s:   | micro 0 | micro 1 | micro 2 | micro 3 |       the last step of an epoch may hold fewer examples:
  *        lanes=2:  |       lane 0      |       lane 1      |       its micro-batches fill up in the same order
  *
- * The graph fixes this division, and with it the order of every addition. Threads and plans only choose who does which
- * micro-batch, and when. */
+ * The graph fixes this division, and with it the order of every addition. Threads and plans only choose who
+ * does which micro-batch, and when. */
 #ifndef HETERPS_BASE_BATCH_H
 #define HETERPS_BASE_BATCH_H
 
@@ -25,8 +25,9 @@ struct batch_shape {
     uint32_t batch; /* examples a step                                        */
     uint32_t micro; /* examples a micro-batch; divides batch                  */
     uint32_t lanes; /* divides batch / micro                                  */
-    /* Of a node that computes several lanes at once: how many (graph_lanes_join). A "lane" is then such a run of
-     * lanes, in one micro-batch, and the tree adds them up within it. Divides micro; 0 and 1: a lane is one. */
+    /* Of a node that computes several lanes at once: how many (graph_lanes_join). A "lane" is
+     * then such a run of lanes, in one micro-batch, and the tree adds them up within it. Divides
+     * micro; 0 and 1: a lane is one. */
     uint32_t joined;
 };
 
@@ -82,8 +83,8 @@ void micro_batch_place(struct micro_batch *m, struct arena *arena, struct batch_
                        struct example_shape example);
 void micro_batch_clear(struct micro_batch *m);
 
-/* One table's part of a ticket. A unique is a distinct key of this micro-batch in this table, numbered in the order of
- * first occurrence. A row's span is `span_floats` floats: vector, optimizer state, counters.
+/* One table's part of a ticket. A unique is a distinct key of this micro-batch in this table, numbered in the
+ * order of first occurrence. A row's span is `span_floats` floats: vector, optimizer state, counters.
  *
  *    key position  0   1   2   3        unique_of   0   1   0   2
  *    key           a   b   a   c        unique      a       b   c
@@ -101,14 +102,14 @@ struct ticket_table {
     uint32_t *step_row;         /* [unique]: the row's number within the step; filled by the feed               */
     uint32_t *lane_row;         /* [unique]: where its gradients are added; filled by the feed. Of one lane the same
                                    array as step_row; of several lanes in the micro-batch: [key position] */
-    /* [unique, span_floats] for keys without a row: where rows are only looked up, and in training of a table that
-     * does not admit every key; else NULL */
+    /* [unique, span_floats] for keys without a row: where rows are only looked up, and in training of a table
+     * that does not admit every key; else NULL */
     float *scratch;
 };
 #define ROW_NONE UINT32_MAX
 
-/* A row in one lane of a step, with a sum of gradients of its own. The lane rows of a step are numbered as they first
- * occur, so there are never more of them than the step has keys, however many lanes it has. */
+/* A row in one lane of a step, with a sum of gradients of its own. The lane rows of a step are numbered as
+ * they first occur, so there are never more of them than the step has keys, however many lanes it has. */
 struct lane_row {
     uint32_t before; /* the same row in the last lane before this one that has it; ROW_NONE: none has */
     uint32_t lane;

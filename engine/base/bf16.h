@@ -5,9 +5,10 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The nearest bfloat16, of two equally near ones the even, as a float32. Numbers below 2^-126 become zeros of their
- * sign, as the instructions for bfloat16 have it (Intel SDM, VCVTNEPS2BF16); numbers above 2^128 - 2^119 become
- * infinite; a NaN stays a NaN. The product of two such numbers is exact in float32, if its exponent allows. */
+/* The nearest bfloat16, of two equally near ones the even, as a float32. Numbers below 2^-126 become
+ * zeros of their sign, as the instructions for bfloat16 have it (Intel SDM, VCVTNEPS2BF16); numbers
+ * above 2^128 - 2^119 become infinite; a NaN stays a NaN. The product of two such numbers is exact in
+ * float32, if its exponent allows. */
 static inline float bf16_round(float x)
 {
     uint32_t bits, magnitude;
@@ -24,10 +25,10 @@ static inline float bf16_round(float x)
     return x;
 }
 
-/* Rounds at random to one of the two bfloat16 around x, the nearer one being likelier, so that the mean over `noise` of
- * 0 .. 65535 is x (Gupta, Agrawal, Gopalakrishnan, Narayanan, "Deep Learning with Limited Numerical Precision", ICML
- * 2015, section 4.1): noise is added to the lower half of x, and what matters is the carry. A bfloat16 stays what it
- * is, and so does an infinite number; a NaN stays a NaN. */
+/* Rounds at random to one of the two bfloat16 around x, the nearer one being likelier, so that the mean over
+ * `noise` of 0 .. 65535 is x (Gupta, Agrawal, Gopalakrishnan, Narayanan, "Deep Learning with Limited
+ * Numerical Precision", ICML 2015, section 4.1): noise is added to the lower half of x, and what matters is
+ * the carry. A bfloat16 stays what it is, and so does an infinite number; a NaN stays a NaN. */
 static inline uint16_t bf16_bits_random(float x, uint32_t noise)
 {
     uint32_t bits;

@@ -1,6 +1,6 @@
-/* A claim is the right to do something alone for a while. It is tried, never waited for: a thread that fails goes on
- * to other work. The holder learns, when it gives the claim back, that a thread has failed, and can ring the bell for
- * it. */
+/* A claim is the right to do something alone for a while. It is tried, never waited for: a thread that
+ * fails goes on to other work. The holder learns, when it gives the claim back, that a thread has
+ * failed, and can ring the bell for it. */
 #ifndef HETERPS_ENGINE_BASE_CLAIM_H
 #define HETERPS_ENGINE_BASE_CLAIM_H
 
@@ -16,8 +16,8 @@ static inline bool claim_try(struct claim *claim)
 {
     /* Acquire pairs with claim_give(): what the last holder wrote is visible. */
     if (!atomic_exchange_explicit(&claim->shared_taken, true, memory_order_acquire)) return true;
-    /* Sequentially consistent, both, with the two accesses of claim_give(): either the holder sees that we have
-     * missed it, or we see that it is free by now. */
+    /* Sequentially consistent, both, with the two accesses of claim_give(): either the holder sees that we
+     * have missed it, or we see that it is free by now. */
     atomic_store_explicit(&claim->shared_missed, true, memory_order_seq_cst);
     return !atomic_exchange_explicit(&claim->shared_taken, true, memory_order_seq_cst);
 }

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The kernel refuses a mask that is shorter than its own, so masks here have room for more processors than any kernel
- * is built for. */
+/* The kernel refuses a mask that is shorter than its own, so masks here have room for more
+ * processors than any kernel is built for. */
 #define MASK_SETS 16u
 #define MASK_BITS (MASK_SETS * CPU_SETSIZE)
 
@@ -25,8 +25,8 @@ static uint32_t quota_processors(long long quota, long long period)
     return processors > UINT32_MAX ? UINT32_MAX : (uint32_t)processors;
 }
 
-/* The quota of one group's directory. Version 2: "QUOTA PERIOD" or "max PERIOD" in one file; version 1: two files, -1:
- * no quota. */
+/* The quota of one group's directory. Version 2: "QUOTA PERIOD" or "max PERIOD" in one file;
+ * version 1: two files, -1: no quota. */
 static uint32_t group_processors(const char *directory, bool is_v2)
 {
     char path[4096 + 256], text[256], period_text[256];
@@ -44,9 +44,9 @@ static uint32_t group_processors(const char *directory, bool is_v2)
     return quota_processors(atoll(text), atoll(period_text));
 }
 
-/* Lowers the quota to the least one of the group at `group` ("/a/b", up to a line's end) and the groups around it, up
- * to the mount. In a container the group's path may be the host's, and absent here; the mount, where the walk ends, is
- * then the container's group. */
+/* Lowers the quota to the least one of the group at `group` ("/a/b", up to a line's end) and the groups
+ * around it, up to the mount. In a container the group's path may be the host's, and absent here; the mount,
+ * where the walk ends, is then the container's group. */
 static void groups_walk(struct cores *cores, const char *root, const char *group, bool is_v2)
 {
     char directory[4096];

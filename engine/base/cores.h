@@ -7,9 +7,9 @@
 
 #define CORES_MAX 1024
 
-/* The processors of the affinity mask, in order. `count` is at least 1, and at most the cgroup's quota, rounded up.
- * `is_whole`: the quota allows all of the mask. Only then is pinning worth it, because a quota counts time and not
- * processors. */
+/* The processors of the affinity mask, in order. `count` is at least 1, and at most the cgroup's quota,
+ * rounded up. `is_whole`: the quota allows all of the mask. Only then is pinning worth it, because a quota
+ * counts time and not processors. */
 struct cores {
     uint32_t count;
     bool is_whole;
@@ -20,11 +20,11 @@ struct cores {
 };
 /* The mask is the main thread's, whichever thread asks: others may have pinned themselves. */
 void cores_allowed(struct cores *cores);
-/* The same, with the kernel's files below `root` (ends in '/'): how tests see other machines. The mask is the real
- * one. */
+/* The same, with the kernel's files below `root` (ends in '/'): how tests see other
+ * machines. The mask is the real one. */
 void cores_allowed_at(const char *root, struct cores *cores);
-/* Pins the calling thread to one processor or several; to none: does nothing. A refusal costs speed at most, and is not
- * told. Threads that the calling thread starts later begin with the same pins. */
+/* Pins the calling thread to one processor or several; to none: does nothing. A refusal costs speed at most,
+ * and is not told. Threads that the calling thread starts later begin with the same pins. */
 void cores_pin(const int *processors, uint32_t count);
 
 #endif

@@ -1,5 +1,5 @@
-/* Counts of what the process is doing. They lie behind a word that another program can find in the memory of a stopped
- * process (tests/quality/aim.py), which cannot say anything itself. */
+/* Counts of what the process is doing. They lie behind a word that another program can find in the memory of
+ * a stopped process (tests/quality/aim.py), which cannot say anything itself. */
 #include "engine/base/doing.h"
 
 static struct {

@@ -1,6 +1,6 @@
-/* What the process is doing at this moment, by kinds that others ask for from outside: figures of --metrics, and tests
- * that kill or stop a node at a moment of a kind. A thread that begins or ends something counts; several kinds may go
- * on at once. Some ten relaxed additions a step. */
+/* What the process is doing at this moment, by kinds that others ask for from outside: figures of --metrics,
+ * and tests that kill or stop a node at a moment of a kind. A thread that begins or ends something counts;
+ * several kinds may go on at once. Some ten relaxed additions a step. */
 #ifndef HETERPS_ENGINE_BASE_DOING_H
 #define HETERPS_ENGINE_BASE_DOING_H
 

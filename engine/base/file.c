@@ -1,5 +1,5 @@
-/* Replaces files in one piece; file_map.c reads them. Used for graphs, saves, plans and predictions: few files, some of
- * many gigabytes, so the writer gathers small pieces and passes large ones on.
+/* Replaces files in one piece; file_map.c reads them. Used for graphs, saves, plans and predictions: few
+ * files, some of many gigabytes, so the writer gathers small pieces and passes large ones on.
  *
  *     put ──▶ buffer ──write──▶ PATH.tmp.PID ──fsync, rename──▶ PATH ──fsync──▶ its directory */
 #include "engine/base/file.h"
@@ -118,8 +118,8 @@ static bool is_dead(long number)
     return name_end != NULL && (strncmp(name_end, ") Z", 3) == 0 || strncmp(name_end, ") X", 3) == 0);
 }
 
-/* Removes PATH.tmp.PID of killed writers: no living process has the number, and no process, in another container
- * either, holds the lock. */
+/* Removes PATH.tmp.PID of killed writers: no living process has the number, and no process, in another
+ * container either, holds the lock. */
 static void leftovers_remove(const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -169,8 +169,8 @@ static status temporary_open(struct file_writer *writer, const struct stat *repl
     return ST_OK;
 }
 
-/* Output continues where the program's caller has left standard output; opening it anew by name would begin at the
- * front of a file that others have written to. */
+/* Output continues where the program's caller has left standard output; opening it anew by name would begin
+ * at the front of a file that others have written to. */
 static bool is_standard_output(const char *path) { return strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0; }
 
 static status standard_output_open(struct file_writer *writer)

@@ -1,5 +1,5 @@
-/* Files, read whole or mapped, and replaced in one piece: a new file is written beside the target, fsynced and renamed,
- * so a reader sees the old file or the new one and never half of one. */
+/* Files, read whole or mapped, and replaced in one piece: a new file is written beside the target, fsynced
+ * and renamed, so a reader sees the old file or the new one and never half of one. */
 #ifndef HETERPS_BASE_FILE_H
 #define HETERPS_BASE_FILE_H
 
@@ -21,12 +21,13 @@ struct file_map {
     size_t bytes;
     struct file_guard *guard; /* of a mapped one; NULL: the bytes are a copy */
 };
-/* Reads a file whole into memory: for texts and other small files. IO: the byte at which the disk, or the file's end,
- * stopped it. */
+/* Reads a file whole into memory: for texts and other small files. IO: the byte at which the disk,
+ * or the file's end, stopped it. */
 MUST_USE status file_map_read(struct file_map *map, const char *path);
-/* Maps a file. Its bytes come when they are touched, and only then does it show that the disk gives an error, or that
- * another process has cut the file. Such bytes are read as zeros, and from then on file_map_check fails. So call
- * file_map_check before you trust what was made of a mapping's bytes, and before you say that the bytes are wrong. */
+/* Maps a file. Its bytes come when they are touched, and only then does it show that the disk gives an
+ * error, or that another process has cut the file. Such bytes are read as zeros, and from then on
+ * file_map_check fails. So call file_map_check before you trust what was made of a mapping's bytes, and
+ * before you say that the bytes are wrong. */
 MUST_USE status file_map_open(struct file_map *map, const char *path);
 /* IO, with path, byte and reason, if bytes of a mapping could not be read. */
 MUST_USE status file_map_check(const struct file_map *map, const char *path);
@@ -43,9 +44,10 @@ struct file_sink {
     status (*close)(struct file_sink *); /* the file is whole */
 };
 
-/* Writes a file that appears under `path` only when file_writer_commit returns OK. Every function fails with IO (path,
- * byte, reason) and then the target is untouched; after any failure call file_writer_abort, which removes the
- * temporary file. A zero-initialised writer may be aborted. Keeps a running xxh3 of all bytes written. */
+/* Writes a file that appears under `path` only when file_writer_commit returns OK. Every function fails
+ * with IO (path, byte, reason) and then the target is untouched; after any failure call
+ * file_writer_abort, which removes the temporary file. A zero-initialised writer may be aborted. Keeps a
+ * running xxh3 of all bytes written. */
 struct file_writer {
     char *path;      /* target                                                   */
     char *temporary; /* beside it: PATH.tmp.PID; of a killed process the next writer of PATH removes it */
@@ -56,8 +58,8 @@ struct file_writer {
     int fd;
     struct file_sink *sink; /* takes the bytes in place of a file; or NULL */
 };
-/* `path` "-" is standard output; it, a pipe and a device are written as the bytes come. USAGE: the run reads this file
- * (inputs.h); UNREAD: a pipe that nobody reads any more. */
+/* `path` "-" is standard output; it, a pipe and a device are written as the bytes come. USAGE: the run reads
+ * this file (inputs.h); UNREAD: a pipe that nobody reads any more. */
 MUST_USE status file_writer_open(struct file_writer *writer, const char *path);
 /* The same to a sink, which is kept: committing closes the file there. Fails as the sink fails. */
 MUST_USE status file_writer_open_sink(struct file_writer *writer, const char *name, struct file_sink *sink);
@@ -68,8 +70,8 @@ MUST_USE status file_writer_flush(struct file_writer *writer);
 uint64_t file_writer_hash(const struct file_writer *writer);
 /* Flush, fsync, rename over the target, fsync the directory; then the writer is closed. */
 MUST_USE status file_writer_commit(struct file_writer *writer);
-/* The same in two steps, for files of one directory that belong together: finish writes and fsyncs, then every file is
- * renamed, one right after another. A finished writer has no hash any more. */
+/* The same in two steps, for files of one directory that belong together: finish writes and fsyncs, then
+ * every file is renamed, one right after another. A finished writer has no hash any more. */
 MUST_USE status file_writer_finish(struct file_writer *writer);
 MUST_USE status file_writers_commit(struct file_writer *writers, uint32_t count);
 void file_writer_abort(struct file_writer *writer);
@@ -80,8 +82,8 @@ MUST_USE status file_write(const char *path, const void *data, size_t bytes);
  * steady state. False if there is no such file, or nothing in it. */
 bool file_text_read(const char *path, char *text, size_t text_bytes);
 
-/* Makes a file under this name, which no file has, and removes it. Tells whether files can be made there, and whether
- * they can be read past the page cache (O_DIRECT). IO: path and reason. */
+/* Makes a file under this name, which no file has, and removes it. Tells whether files can be made there, and
+ * whether they can be read past the page cache (O_DIRECT). IO: path and reason. */
 MUST_USE status file_probe(const char *path, bool *is_direct);
 
 /* Makes a directory if it is not there (its parent must be). */

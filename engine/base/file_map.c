@@ -1,5 +1,6 @@
-/* Reads files whole, and maps them. A thread that touches a page of a mapping gets SIGBUS if the disk cannot read the
- * page, or if another process has cut the file before it. Here the page becomes zeros, and file_map_check finds a mark:
+/* Reads files whole, and maps them. A thread that touches a page of a mapping gets SIGBUS if the disk
+ * cannot read the page, or if another process has cut the file before it. Here the page becomes zeros,
+ * and file_map_check finds a mark:
  *
  *     touch ──▶ SIGBUS ──▶ guard of the address: the lowest byte that failed; a page of zeros ──▶ the touch goes on
  *

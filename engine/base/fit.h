@@ -1,15 +1,15 @@
 /* Least squares for profiles: lines through measured times, with intervals.
  *
- * Times of a machine err by a share of themselves, so every point weighs 1 / y^2: relative errors are what is least.
- * Intervals are of 95 %, by Student's t with n - 2 degrees of freedom; two points give none. */
+ * Times of a machine err by a share of themselves, so every point weighs 1 / y^2: relative errors are what is
+ * least. Intervals are of 95 %, by Student's t with n - 2 degrees of freedom; two points give none. */
 #ifndef HETERPS_ENGINE_BASE_FIT_H
 #define HETERPS_ENGINE_BASE_FIT_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* y = fixed + slope x, neither below 0: if the least squares have one of them below 0, it is 0, and the other is fitted
- * alone. */
+/* y = fixed + slope x, neither below 0: if the least squares have one of them below 0, it is 0,
+ * and the other is fitted alone. */
 struct fit_line {
     double fixed, slope;
     bool has_interval;

@@ -1,15 +1,15 @@
-/* Elementary functions from additions, multiplications and divisions of doubles alone, which IEEE 754 defines to the
- * bit: argument reduction by exact or compensated subtraction, then a Taylor series whose first left-out term is below
- * a sixteenth of a unit in the last place. Called per row and per example, not per weight, so the series are not
- * shortened by fitting. */
+/* Elementary functions from additions, multiplications and divisions of doubles alone, which IEEE 754 defines
+ * to the bit: argument reduction by exact or compensated subtraction, then a Taylor series whose first
+ * left-out term is below a sixteenth of a unit in the last place. Called per row and per example, not per
+ * weight, so the series are not shortened by fitting. */
 #include "engine/base/fmath.h"
 
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 
-/* ln 2 in two parts. The first has 33 significant bits, so that its product with an exponent (at most 11 bits) is
- * exact. */
+/* ln 2 in two parts. The first has 33 significant bits, so that its product with an
+ * exponent (at most 11 bits) is exact. */
 #define LN2_HIGH 0x1.62e42fefp-1
 #define LN2_LOW  0x1.473de6af278edp-34
 #define LOG2_E   0x1.71547652b82fep+0
@@ -63,8 +63,8 @@ double fmath_exp(double x)
     return y * power_of_two(half) * power_of_two((int)k - half);
 }
 
-/* 2 atanh(f) = log((1 + f) / (1 - f)), for |f| <= 3 - 2 sqrt(2) = 0.1716: the left-out term is below 1e-18 of the
- * sum. */
+/* 2 atanh(f) = log((1 + f) / (1 - f)), for |f| <= 3 - 2 sqrt(2) = 0.1716: the left-out
+ * term is below 1e-18 of the sum. */
 static double atanh_twice(double f)
 {
     static const double inverse_odd[] = {

@@ -1,5 +1,6 @@
-/* Elementary functions that give the same bits on every machine: the C library picks its own by processor, and a
- * result that depends on the processor would break "same bytes". Built without contraction of a * b + c. */
+/* Elementary functions that give the same bits on every machine: the C library picks its own
+ * by processor, and a result that depends on the processor would break "same bytes". Built
+ * without contraction of a * b + c. */
 #ifndef HETERPS_BASE_FMATH_H
 #define HETERPS_BASE_FMATH_H
 

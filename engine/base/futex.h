@@ -1,5 +1,5 @@
-/* Sleeping on a word of memory, and the short spin before it. Bells and teams both wait this way: the other side
- * usually answers within microseconds; where it does not, the core is given to other threads. */
+/* Sleeping on a word of memory, and the short spin before it. Bells and teams both wait this way: the other
+ * side usually answers within microseconds; where it does not, the core is given to other threads. */
 #ifndef HETERPS_BASE_FUTEX_H
 #define HETERPS_BASE_FUTEX_H
 

@@ -14,14 +14,14 @@ struct input {
     char *path;
     struct input *next;
 };
-/* A new input is put in front of the others, with release; a reader loads the front with acquire, and inputs behind it
- * never change. */
+/* A new input is put in front of the others, with release; a reader loads the front with acquire, and
+ * inputs behind it never change. */
 static _Atomic(struct input *) shared_inputs;
 
 static atomic_bool shared_is_stopped;
 
-/* Whether `found` is this input. A removed file's inode may go to another file, so an input counts only while its name
- * still leads to it. */
+/* Whether `found` is this input. A removed file's inode may go to another file, so an input counts only
+ * while its name still leads to it. */
 static bool input_is(const struct input *i, const struct stat *found)
 {
     struct stat named;

@@ -17,8 +17,8 @@ static bool has_avx512(void)
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 
-/* Linux from 5.16 on gives a process its tiles when it asks, unless something between them refuses. All threads then
- * have tiles, and asking again changes nothing. */
+/* Linux from 5.16 on gives a process its tiles when it asks, unless something between them refuses. All
+ * threads then have tiles, and asking again changes nothing. */
 #define REQUEST_STATE 0x1023 /* ARCH_REQ_XCOMP_PERM */
 #define TILE_STATE    18     /* XFEATURE_XTILEDATA */
 static bool has_amx(void)

@@ -1,5 +1,5 @@
-/* Which instruction sets there are, which ones this processor has, and which one is taken. Two families of kernels need
- * different instructions, so each is compiled for sets of its own, and takes the best of these:
+/* Which instruction sets there are, which ones this processor has, and which one is taken. Two families of
+ * kernels need different instructions, so each is compiled for sets of its own, and takes the best of these:
  *
  *     enum isa      arithmetic (engine/device/cpu/isa)          enum isa_io   keys and text (io/isa)
  *       base        what every x86-64 has (SSE2)                  base        the same
@@ -9,9 +9,9 @@
  *       avx512bf16  these, AVX512_BF16
  *       amx         these, AMX_TILE, AMX_BF16
  *
- * avx2 is Haswell and later, Zen and later; avx512 of arithmetic Skylake-SP, of io Ice Lake, both Zen 4 and later.
- * Results of arithmetic depend on the set, so a user can choose it (--isa). The kernels of io give the same bytes in
- * every set; only tests choose one. */
+ * avx2 is Haswell and later, Zen and later; avx512 of arithmetic Skylake-SP, of io Ice Lake, both Zen 4 and
+ * later. Results of arithmetic depend on the set, so a user can choose it (--isa). The kernels of io give the
+ * same bytes in every set; only tests choose one. */
 #ifndef HETERPS_ENGINE_BASE_ISA_H
 #define HETERPS_ENGINE_BASE_ISA_H
 

@@ -1,5 +1,6 @@
-/* Writes messages and events: a few lines a second, from any thread. There is one lock, one static buffer for each kind
- * of line, and one write(2) a line, so lines of two threads, or of two processes on one pipe, never mix. */
+/* Writes messages and events: a few lines a second, from any thread. There is one lock, one static
+ * buffer for each kind of line, and one write(2) a line, so lines of two threads, or of two
+ * processes on one pipe, never mix. */
 #include "engine/base/log.h"
 
 #include <errno.h>
@@ -61,8 +62,8 @@ bool log_is_terminal(void) { return atomic_load(&scope_now()->log.shared_is_term
 /* errno of the first line of results that could not be written, or 0. */
 static _Atomic int shared_results_errno;
 
-/* Writes all bytes, in one write(2) unless the kernel takes fewer. A failure of standard error has nowhere to be
- * reported. */
+/* Writes all bytes, in one write(2) unless the kernel takes fewer. A failure of standard
+ * error has nowhere to be reported. */
 static void write_all(int fd, const char *text, size_t bytes)
 {
     while (bytes > 0) {
@@ -260,8 +261,8 @@ static void message_format(char message[MESSAGE_BYTES_MAX], const char *format, 
     message[bytes] = '\0';
 }
 
-/* Writes one line or several for people, to standard error or to `output`, whose owner looks for errors. Control
- * characters in a user's path or value, which could steer a terminal, become '?'. */
+/* Writes one line or several for people, to standard error or to `output`, whose owner looks for errors.
+ * Control characters in a user's path or value, which could steer a terminal, become '?'. */
 static void text_line(FILE *output, const char *prefix, const char *message)
 {
     static char line[sizeof TERMINAL_CLEAR + 64 + MESSAGE_BYTES_MAX]; /* under line_lock */

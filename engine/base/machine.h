@@ -1,6 +1,6 @@
-/* Describes this machine, as the kernel tells it: processors and their caches, huge pages, network interfaces, the disk
- * of a directory. For `devices`, `doctor` and the first line of a benchmark; a call reads a few files. A fact that the
- * kernel does not tell is 0 or "". */
+/* Describes this machine, as the kernel tells it: processors and their caches, huge pages, network
+ * interfaces, the disk of a directory. For `devices`, `doctor` and the first line of a benchmark; a call
+ * reads a few files. A fact that the kernel does not tell is 0 or "". */
 #ifndef HETERPS_BASE_MACHINE_H
 #define HETERPS_BASE_MACHINE_H
 
@@ -17,8 +17,8 @@ struct machine {
     uint64_t memory_bytes;
     char huge_pages[32]; /* transparent ones: "always", "madvise" (enough), "never"; "none": the kernel has none */
 };
-/* The machine, with those of its processors whose `count` numbers are given. `root`: the kernel's files are below it
- * (ends in '/'): how tests see other machines. */
+/* The machine, with those of its processors whose `count` numbers are given. `root`: the kernel's files are
+ * below it (ends in '/'): how tests see other machines. */
 void machine_read(struct machine *machine, const char *root, const int *processors, uint32_t count);
 
 struct machine_disk {

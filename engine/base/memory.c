@@ -1,5 +1,5 @@
-/* Takes large blocks from the kernel, and keeps the list of what each part of a run plans to use. Called a few dozen
- * times at start-up, so a list is an array, and one lock guards the lists of all scopes. */
+/* Takes large blocks from the kernel, and keeps the list of what each part of a run plans to use. Called a
+ * few dozen times at start-up, so a list is an array, and one lock guards the lists of all scopes. */
 #include "engine/base/memory.h"
 
 #include <errno.h>
@@ -224,10 +224,10 @@ size_t memory_resident_bytes_max(void)
 
 /* --- what the program takes beside its blocks --------------------------------------------------- */
 
-/* Memory that comes after the plan. On the heap: a file being written (a buffer of 256 KiB and a checksum's state),
- * files being unpacked (zlib: 40 KiB each), the JSON of a manifest. On the stacks of the main and the reading thread:
- * 60 KiB each, mostly for messages. Measured with samples/ctrdnn1.cfg and ctrdnn.cfg, gzipped data, an evaluation and a
- * save: heap 324 KiB, stack 56 KiB. */
+/* Memory that comes after the plan. On the heap: a file being written (a buffer of 256 KiB and a checksum's
+ * state), files being unpacked (zlib: 40 KiB each), the JSON of a manifest. On the stacks of the main and the
+ * reading thread: 60 KiB each, mostly for messages. Measured with samples/ctrdnn1.cfg and ctrdnn.cfg, gzipped
+ * data, an evaluation and a save: heap 324 KiB, stack 56 KiB. */
 #define PROGRAM_LATER_BYTES ((size_t)512 << 10)
 
 /* From the linker: the first byte of the program's image, and the end. */
@@ -295,8 +295,8 @@ static bool words_contain(const char *text, const char *ends, const char *word)
     return false;
 }
 
-/* Where a generation is mounted (`mount`), and which group is seen there (`top`; in a container often not "/"), by
- * mountinfo; the usual places if it does not say. */
+/* Where a generation is mounted (`mount`), and which group is seen there (`top`; in a container often not
+ * "/"), by mountinfo; the usual places if it does not say. */
 static void cgroup_mount_find(const char *root, const struct cgroup_files *files, char mount[256], char top[256])
 {
     char path[4096], text[32768];
@@ -323,9 +323,9 @@ static bool cgroup_number(const char *root, const char *mount, const char *group
     return file_text_read(path, text, sizeof text) && kernel_number_find(text, name, value);
 }
 
-/* Adds the limits of the group at `group` ("/a/b\n…") and of the groups around it. File pages that the kernel would
- * drop first do not count as used. In a container the group's path may be the host's, and absent here; the mount, where
- * the walk ends, is then the container's group. */
+/* Adds the limits of the group at `group` ("/a/b\n…") and of the groups around it. File pages that the kernel
+ * would drop first do not count as used. In a container the group's path may be the host's, and absent here;
+ * the mount, where the walk ends, is then the container's group. */
 static void cgroup_survey(struct survey *survey, const char *root, const struct cgroup_files *files, const char *group)
 {
     char mount[256], top[256];

@@ -4,9 +4,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Edit distance: insertions, deletions, replacements, and exchanges of two neighbours, each letter touched once (the
- * "optimal string alignment" form of Damerau, "A technique for computer detection and correction of spelling errors",
- * Communications of the ACM 7(3), 1964). Both at most NEAREST_BYTES_MAX bytes. */
+/* Edit distance: insertions, deletions, replacements, and exchanges of two neighbours, each letter touched
+ * once (the "optimal string alignment" form of Damerau, "A technique for computer detection and correction of
+ * spelling errors", Communications of the ACM 7(3), 1964). Both at most NEAREST_BYTES_MAX bytes. */
 static uint32_t edit_distance(const char *a, const char *b)
 {
     uint32_t rows[3][NEAREST_BYTES_MAX + 1];

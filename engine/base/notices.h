@@ -1,6 +1,6 @@
-/* What a folder below engine/ wants people to know while it works. The folder makes the sentence and hands it at once
- * to whoever opened it. Only the engine knows whether and how the sentence is printed (log_notices of
- * engine/base/log.h). */
+/* What a folder below engine/ wants people to know while it works. The folder makes the sentence and hands
+ * it at once to whoever opened it. Only the engine knows whether and how the sentence is printed
+ * (log_notices of engine/base/log.h). */
 #ifndef HETERPS_BASE_NOTICES_H
 #define HETERPS_BASE_NOTICES_H
 

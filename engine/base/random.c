@@ -1,5 +1,5 @@
-/* Philox4x32-10 and draws from it. A row that has not been trained is computed here anew at each look-up, so every
- * number in this file is part of the file formats. */
+/* Philox4x32-10 and draws from it. A row that has not been trained is computed here anew at each look-up, so
+ * every number in this file is part of the file formats. */
 #include "engine/base/random.h"
 
 #include <math.h>
@@ -30,8 +30,8 @@ void random_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_
     out[0] = x0, out[1] = x1, out[2] = x2, out[3] = x3;
 }
 
-/* The key is itself a draw: seed as key, (stream, domain) as counter. For one seed the 128-bit blocks of two streams
- * differ, because the generator is a bijection of the counter; the key is their first half. */
+/* The key is itself a draw: seed as key, (stream, domain) as counter. For one seed the 128-bit blocks of two
+ * streams differ, because the generator is a bijection of the counter; the key is their first half. */
 struct random_stream random_stream(uint64_t seed, enum random_domain domain, uint64_t stream)
 {
     uint32_t counter[4] = {(uint32_t)stream, (uint32_t)(stream >> 32), (uint32_t)domain, 0};

@@ -1,6 +1,7 @@
-/* Counter-based random numbers: a value is a function of what it is for, so no order of execution, thread
- * count or restart can change it. Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy
- * as 1, 2, 3", SC 2011, section 3.3), the key from (seed, domain, stream), the counter from (item, block). */
+/* Counter-based random numbers: a value is a function of what it is for, so no order of execution,
+ * thread count or restart can change it. Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel
+ * Random Numbers: As Easy as 1, 2, 3", SC 2011, section 3.3), the key from (seed, domain, stream),
+ * the counter from (item, block). */
 #ifndef HETERPS_BASE_RANDOM_H
 #define HETERPS_BASE_RANDOM_H
 
@@ -36,8 +37,8 @@ void random_block(struct random_stream stream, uint64_t item, uint32_t block, ui
 #define RANDOM_LANES 8
 void random_blocks(struct random_stream stream, uint64_t item, uint32_t block, uint32_t out[4 * RANDOM_LANES]);
 
-/* Uniform in (0, 1), 2^-23 apart and never 0 or 1, from 32 random bits. 23 of them: with the half below, 24 would
- * need a 25-bit significand, and the greatest would round to 1. */
+/* Uniform in (0, 1), 2^-23 apart and never 0 or 1, from 32 random bits. 23 of them: with the half below, 24
+ * would need a 25-bit significand, and the greatest would round to 1. */
 static inline float random_unit_f32(uint32_t bits) { return ((float)(bits >> 9) + 0.5f) * 0x1p-23f; }
 /* Uniform in (0, 1) from 64 random bits. */
 static inline double random_unit_f64(uint32_t high, uint32_t low)

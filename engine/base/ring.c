@@ -3,14 +3,16 @@
  *
  *        head ──▶ │ item │ item │ item │ ◀── tail          full: tail - head == cell_count; empty: tail == head
  *
- * RING_ONE needs no more than head and tail. In RING_MANY every cell also tells its position in the endless count:
+ * RING_ONE needs no more than head and tail. In RING_MANY every cell also tells its
+ * position in the endless count:
  *
  *        sequence == p              free for position p
  *        sequence == p + 1          filled with the item of position p
  *        sequence == p + count      free for the next lap
  *
- * Sequence and item share one word, so a push or a pop is one exchange of a cell: no cell is ever claimed and not yet
- * filled or emptied. Head and tail only say where to begin; a thread that finds one behind moves it on.
+ * Sequence and item share one word, so a push or a pop is one exchange of a cell: no cell is
+ * ever claimed and not yet filled or emptied. Head and tail only say where to begin; a thread
+ * that finds one behind moves it on.
  *
  * Rings carry some hundred to some ten thousand numbers a second. */
 #include "engine/base/ring.h"
@@ -53,8 +55,8 @@ void ring_place(struct ring *ring, struct arena *arena, uint32_t cell_count, enu
 
 static bool one_push(struct ring *ring, uint32_t item)
 {
-    /* Relaxed: the pusher is the only writer of shared_tail. An earlier pusher has handed its end over by release and
-     * acquire, so its last store is found here, and head_seen is as it left it. */
+    /* Relaxed: the pusher is the only writer of shared_tail. An earlier pusher has handed its end over by
+     * release and acquire, so its last store is found here, and head_seen is as it left it. */
     uint32_t tail = atomic_load_explicit(&ring->shared_tail, memory_order_relaxed);
     if (tail - ring->head_seen == ring->cell_count) {
         /* Acquire pairs with the release in one_pop(): a cell is ours again only after the item has been copied out. */
@@ -74,8 +76,8 @@ static bool one_pop(struct ring *ring, uint32_t *item)
      * one_push(). */
     uint32_t head = atomic_load_explicit(&ring->shared_head, memory_order_relaxed);
     if (head == ring->tail_seen) {
-        /* Acquire pairs with the release in one_push(). The hand-over makes visible what an earlier popper acquired and
-         * left as tail_seen. */
+        /* Acquire pairs with the release in one_push(). The hand-over makes visible what an earlier popper
+         * acquired and left as tail_seen. */
         ring->tail_seen = atomic_load_explicit(&ring->shared_tail, memory_order_acquire);
         if (head == ring->tail_seen) return false;
     }
@@ -87,9 +89,10 @@ static bool one_pop(struct ring *ring, uint32_t *item)
 
 /* --- many push, many pop ---------------------------------------------------------------------- */
 
-/* Moves head or tail past position `at`, which the caller has filled or emptied, or found so; does nothing where
- * another thread has done it. Release, after an acquire of the cell, pairs with the acquires of head and tail below: a
- * thread that finds the index at p finds every cell below p filled (tail) or emptied (head). */
+/* Moves head or tail past position `at`, which the caller has filled or emptied, or found so; does
+ * nothing where another thread has done it. Release, after an acquire of the cell, pairs with the
+ * acquires of head and tail below: a thread that finds the index at p finds every cell below p
+ * filled (tail) or emptied (head). */
 static void index_advance(_Atomic uint32_t *index, uint32_t at)
 {
     (void)atomic_compare_exchange_strong_explicit(index, &at, at + 1, memory_order_release, memory_order_relaxed);
@@ -104,8 +107,8 @@ static bool many_push(struct ring *ring, uint32_t item)
         /* Acquire pairs with the exchanges here and in many_pop(), whose position index_advance() then announces. */
         uint64_t found = atomic_load_explicit(cell, memory_order_acquire);
         uint32_t ahead = (uint32_t)(found >> 32) - tail;
-        /* The cell still has the item of the last lap, so all positions from this item to below `tail` are taken:
-         * full. */
+        /* The cell still has the item of the last lap, so all positions from this item
+         * to below `tail` are taken: full. */
         if (ahead == 1 - ring->cell_count) return false;
         if (ahead == 0) {
             /* Release makes all that was written into the slot visible with the cell. Relaxed on failure:
@@ -118,8 +121,8 @@ static bool many_push(struct ring *ring, uint32_t item)
             index_advance(&ring->shared_tail, tail);
             return true;
         }
-        /* The cell is filled, and perhaps emptied again: `tail` is behind, because a pusher has not moved it yet, or
-         * because it has moved since it was read. */
+        /* The cell is filled, and perhaps emptied again: `tail` is behind, because a pusher has not moved it
+         * yet, or because it has moved since it was read. */
         index_advance(&ring->shared_tail, tail);
     }
 }
@@ -136,8 +139,8 @@ static bool many_pop(struct ring *ring, uint32_t *item)
         /* Position `head` has not been filled, and positions are filled in order: empty. */
         if (ahead == 0) return false;
         if (ahead == 1) {
-            /* Release, for a thread that acquires the empty cell and announces it in our place; relaxed on failure, as
-             * in a push. */
+            /* Release, for a thread that acquires the empty cell and announces it in our place;
+             * relaxed on failure, as in a push. */
             uint64_t emptied = (uint64_t)(head + ring->cell_count) << 32;
             if (!atomic_compare_exchange_strong_explicit(cell, &found, emptied, memory_order_release,
                                                          memory_order_relaxed))

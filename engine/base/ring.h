@@ -1,6 +1,6 @@
-/* Bounded queues that carry slot numbers between threads, without locks and without waiting. An operation that cannot
- * be done now says so. A thread that wants to wait does so at a bell (bell.h), which the other side rings after it has
- * moved an item. */
+/* Bounded queues that carry slot numbers between threads, without locks and without waiting. An operation
+ * that cannot be done now says so. A thread that wants to wait does so at a bell (bell.h), which the other
+ * side rings after it has moved an item. */
 #ifndef HETERPS_BASE_RING_H
 #define HETERPS_BASE_RING_H
 
@@ -33,8 +33,9 @@ struct ring {
 
 /* What ring_place takes from the arena. */
 size_t ring_bytes(uint32_t cell_count, enum ring_kind kind);
-/* Takes the cells from the arena. cell_count (1 to 2^30) is rounded up to a power of two, for RING_MANY to at least 2.
- * The ring is empty. The caller makes it visible to other threads, for instance by starting them afterwards. */
+/* Takes the cells from the arena. cell_count (1 to 2^30) is rounded up to a power of two, for
+ * RING_MANY to at least 2. The ring is empty. The caller makes it visible to other threads, for
+ * instance by starting them afterwards. */
 void ring_place(struct ring *ring, struct arena *arena, uint32_t cell_count, enum ring_kind kind);
 
 /* Both, as a line of a layout; while the layout only adds up, `ring` is not used. */
@@ -44,14 +45,14 @@ static inline void ring_layout(struct ring *ring, struct layout *l, uint32_t cel
     if (l->arena) ring_place(ring, l->arena, cell_count, kind);
 }
 
-/* False, and nothing is done: the ring is full, or empty. Both answers are exact: a push that follows a pop (in the
- * sense of happens-before) finds its room, so a ring with a cell for every item that exists never refuses one. What a
- * thread wrote before its push is visible to the thread whose pop gets the item. */
+/* False, and nothing is done: the ring is full, or empty. Both answers are exact: a push that follows a pop
+ * (in the sense of happens-before) finds its room, so a ring with a cell for every item that exists never
+ * refuses one. What a thread wrote before its push is visible to the thread whose pop gets the item. */
 bool ring_try_push(struct ring *ring, uint32_t item);
 bool ring_try_pop(struct ring *ring, uint32_t *item);
 
-/* How many items are in the ring; a rough number, because others push and pop meanwhile. Not 0 if an item was pushed
- * before (happens-before) and nobody has popped it. Safe in a signal handler. */
+/* How many items are in the ring; a rough number, because others push and pop meanwhile. Not 0 if an item was
+ * pushed before (happens-before) and nobody has popped it. Safe in a signal handler. */
 uint32_t ring_depth(const struct ring *ring);
 
 #endif

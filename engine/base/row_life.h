@@ -1,16 +1,17 @@
-/* The life of a table's rows: what a row counts, what its score is, and whether it still lives. The rules depend on a
- * row's counters and the number of a period alone (a period is a run of `store.period` steps). So the answer is the
- * same for a row in RAM or on disk, asked early or late.
+/* The life of a table's rows: what a row counts, what its score is, and whether it still lives. The rules
+ * depend on a row's counters and the number of a period alone (a period is a run of `store.period` steps). So
+ * the answer is the same for a row in RAM or on disk, asked early or late.
  *
  *   a step    show += occurrences of the key in it; click += those in examples whose label is above 0.5; seen = the
  *             period
  *   score     score_show (show - click) + score_click click
- *   the end of period q, after its last step: show and click become decay times what they are; then the row dies if
- *             its score is below delete_score, or if q - seen > ttl
+ *   the end of period q, after its last step: show and click become decay times what they are; then
+ *             the row dies if its score is below delete_score, or if q - seen > ttl
  *
- * The end of a period changes no counters. They stay as the last step has left them; whoever needs them later
- * multiplies once for each end of a period since then, in a loop, which gives the same bits as doing so at every end.
- * Source: the accessor of click-through rows in PaddlePaddle's parameter server, with steps in place of days. */
+ * The end of a period changes no counters. They stay as the last step has left them; whoever needs
+ * them later multiplies once for each end of a period since then, in a loop, which gives the same bits
+ * as doing so at every end. Source: the accessor of click-through rows in PaddlePaddle's parameter
+ * server, with steps in place of days. */
 #ifndef HETERPS_BASE_ROW_LIFE_H
 #define HETERPS_BASE_ROW_LIFE_H
 
@@ -20,9 +21,9 @@
 #define ADMIT_MAX      256u
 #define LIFE_KEYS_MAX  UINT64_C(1000000000000)
 #define LIFE_SCORE_MAX 1e30f
-/* What admission counts. bloom by shards: one filter for each shard of the keys; occurrences of a step count in
- * ascending order of key, so the filter is the same wherever the shard lies. bloom: one filter, in the order of the
- * data. */
+/* What admission counts. bloom by shards: one filter for each shard of the keys; occurrences of a step
+ * count in ascending order of key, so the filter is the same wherever the shard lies. bloom: one
+ * filter, in the order of the data. */
 enum admit_by { ADMIT_EXACT, ADMIT_BLOOM, ADMIT_BLOOM_SHARDS };
 
 /* What a table asks for; all zero but `admit`, which is 1: rows live for ever. Part of the graph's file. */
@@ -54,9 +55,9 @@ struct row_counters row_counters_get(const float *at);
 /* Writes the counters of a row that nobody has counted yet; `has_vector`: all its columns have values. */
 void row_counters_begin(float *at, bool has_vector);
 
-/* Counts a step of `period` that had the key `shows` times, `clicks` of them clicked. Returns whether the row has no
- * vector yet and its score has reached vector_score. The caller then fills the vector; the counters already say that
- * the row has one. */
+/* Counts a step of `period` that had the key `shows` times, `clicks` of them clicked. Returns whether the row
+ * has no vector yet and its score has reached vector_score. The caller then fills the vector; the counters
+ * already say that the row has one. */
 bool row_life_step(const struct row_life *life, float *at, uint64_t period, uint32_t shows, uint32_t clicks);
 
 /* The score in `period`, after the ends of all periods before it. Not negative. */

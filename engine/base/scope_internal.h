@@ -24,8 +24,8 @@ struct scope_memory {
 /* Takes the rest of the plan, its notes, out of the process's sum. */
 void scope_memory_close(struct scope_memory *memory);
 
-/* log.c's: JSON text under construction. A value that does not fit is left out whole, and the line says so with
- * "cut":true. */
+/* log.c's: JSON text under construction. A value that does not fit is left out whole, and
+ * the line says so with "cut":true. */
 struct json {
     char *text;
     size_t used_bytes, size_bytes;

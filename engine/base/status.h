@@ -1,9 +1,9 @@
 /* Two kinds of failure. The world fails: a function returns a status, and the sentence that describes
  * what happened is written once, where it happened. We fail: CHECK stops the program.
  *
- * The sentence is kept for each thread until the thread's next failure. To report it later, or on another thread, keep
- * it in a struct failure. Nothing here allocates, so failures can be described and kept in steady state, and when
- * memory has run out. */
+ * The sentence is kept for each thread until the thread's next failure. To report it later, or on another
+ * thread, keep it in a struct failure. Nothing here allocates, so failures can be described and kept in
+ * steady state, and when memory has run out. */
 #ifndef HETERPS_BASE_STATUS_H
 #define HETERPS_BASE_STATUS_H
 
@@ -28,8 +28,8 @@ int status_exit(status code);
 /* Room for a message: two paths of the greatest length and a sentence about them; a longer one is cut. */
 #define STATUS_MESSAGE_BYTES ((size_t)9000)
 
-/* Records the failure of this thread and returns `code`. The message says what, where, expected, found. It may quote
- * status_message(), to add words before or after the message of an earlier failure. */
+/* Records the failure of this thread and returns `code`. The message says what, where, expected, found. It
+ * may quote status_message(), to add words before or after the message of an earlier failure. */
 MUST_USE status status_fail(status code, const char *file, int line, const char *format, ...) PRINTF_LIKE(4, 5);
 
 /* This thread's last recorded failure; never NULL. Valid until the thread's next failure. */

@@ -20,8 +20,8 @@ static atomic_uint_fast64_t shared_locks;
 
 static _Thread_local bool is_left_out;
 
-/* Relaxed, here and below: the counts order nothing. What starts and ends the work of threads also orders it with begin
- * and end. */
+/* Relaxed, here and below: the counts order nothing. What starts and ends the work of threads
+ * also orders it with begin and end. */
 static inline void count_call(atomic_uint_fast64_t *shared_count)
 {
     if (__builtin_expect(atomic_load_explicit(&shared_on_count, memory_order_relaxed), 0) && steady_is_on() &&
@@ -31,8 +31,8 @@ static inline void count_call(atomic_uint_fast64_t *shared_count)
 
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
 /* A sanitizer's allocator also serves the C library, and calls a hook for every block, so the hook counts;
- * ThreadSanitizer's calls none for aligned blocks. Declared here because gcc does not install the header of this public
- * interface. Returns not 0 if there was room for the hooks. */
+ * ThreadSanitizer's calls none for aligned blocks. Declared here because gcc does not install the header of
+ * this public interface. Returns not 0 if there was room for the hooks. */
 int __sanitizer_install_malloc_and_free_hooks(void (*taken)(const volatile void *, size_t),
                                               void (*given)(const volatile void *));
 #define COUNT_ALLOCATION() ((void)0)
@@ -110,8 +110,8 @@ struct steady_counts steady_counts(void)
 
 bool steady_counts_work(void)
 {
-    /* Where the linker wraps a name, the name means the wrapper in this file too. Volatile: a compiler may take two
-     * names for two functions. */
+    /* Where the linker wraps a name, the name means the wrapper in this file too. Volatile: a compiler may
+     * take two names for two functions. */
     typedef void (*volatile function)(void);
     const struct {
         function name, wrapper;

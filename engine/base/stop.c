@@ -1,7 +1,9 @@
-/* Turns SIGINT and SIGTERM into a flag of each scope that listens, which training loops look at between steps.
+/* Turns SIGINT and SIGTERM into a flag of each scope that listens, which training loops look at between
+ * steps.
  *
- * Handlers walk the list of listeners without a lock. A thread that removes a listener, or changes what a handler may
- * call, first makes the change and then waits until no handler is walking: later handlers see the change. */
+ * Handlers walk the list of listeners without a lock. A thread that removes a listener, or changes
+ * what a handler may call, first makes the change and then waits until no handler is walking:
+ * later handlers see the change. */
 #include "engine/base/stop.h"
 
 #include <sched.h>
@@ -69,8 +71,8 @@ static bool wake_in_vain(struct scope_stop *stop, int unused)
     return asked_by(stop) != 0 && wake != NULL && !wake(atomic_load(&stop->shared_context));
 }
 
-/* The end of a process group or a session sends each process SIGTERM, and this one's parent may send another: within a
- * second both count as one. */
+/* The end of a process group or a session sends each process SIGTERM, and this one's parent may send another:
+ * within a second both count as one. */
 static void on_signal(int number)
 {
     const uint64_t now_ns = clock_ns();

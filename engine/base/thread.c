@@ -6,8 +6,8 @@
 #include "engine/base/futex.h"
 #include "engine/base/scope_internal.h"
 
-/* Gives a thirtieth of another thread's share: even where the others never rest, a thread that has stepped back comes
- * to its end. */
+/* Gives a thirtieth of another thread's share: even where the others never rest, a thread that has
+ * stepped back comes to its end. */
 #define NICE_BACK 15
 
 /* On the starter's stack, until the new thread has taken it. */
@@ -24,8 +24,8 @@ static void *start_main(void *pointer)
     void *(*run)(void *) = s->run;
     void *argument = s->argument;
     scope_enter(s->scope);
-    /* Release pairs with the starter's acquire. The word may be gone by the time of the wake, which uses its address
-     * alone. */
+    /* Release pairs with the starter's acquire. The word may be gone by the time of the
+     * wake, which uses its address alone. */
     atomic_store_explicit(&s->shared_is_taken, 1, memory_order_release);
     futex_wake(&s->shared_is_taken, 1);
     return run(argument);

@@ -4,9 +4,9 @@
  *     thread 2   trace_put ──▶ │ record │ ───────────┼──▶ trace_drain ──▶ buffer ──write(2)──▶ file
  *     feed       trace_put ──▶ │ record │ record │ ──┘
  *
- * A thread writes some hundred to some ten thousand records a second, drained a few times a second. Memory is sealed
- * meanwhile: trace_open takes all of it. No thread sleeps on these rings, so their ends need only release and
- * acquire. */
+ * A thread writes some hundred to some ten thousand records a second, drained a few times a second.
+ * Memory is sealed meanwhile: trace_open takes all of it. No thread sleeps on these rings, so their ends
+ * need only release and acquire. */
 #include "engine/base/trace.h"
 
 #include <errno.h>
@@ -92,8 +92,8 @@ static void thread_ended(void *ring_pointer)
 {
     struct trace_ring *ring = ring_pointer;
     trace_mine = NULL;
-    /* Release pairs with the acquires in trace_thread() and trace_close(): the next thread gets the producer's
-     * fields. */
+    /* Release pairs with the acquires in trace_thread() and trace_close(): the next
+     * thread gets the producer's fields. */
     atomic_store_explicit(&ring->shared_state, RING_LEFT, memory_order_release);
 }
 
@@ -105,8 +105,8 @@ static struct trace_ring *ring_left(const char *name)
     for (uint32_t i = 0; i < taken && i < trace.ring_count; i++) {
         struct trace_ring *ring = &trace.rings[i];
         uint32_t state = RING_LEFT;
-        /* Acquire pairs with the release in thread_ended(), and with the release that announced the ring's name
-         * before. */
+        /* Acquire pairs with the release in thread_ended(), and with the release that
+         * announced the ring's name before. */
         if (atomic_load_explicit(&ring->shared_state, memory_order_acquire) == RING_LEFT &&
             strncmp(ring->name, name, THREAD_NAME_BYTES - 1) == 0 &&
             atomic_compare_exchange_strong_explicit(&ring->shared_state, &state, RING_IN_USE, memory_order_acquire,
@@ -349,8 +349,9 @@ static status ring_drain(struct trace_ring *ring)
         put_thread(ring);
         ring->is_announced = true;
     }
-    /* Relaxed: the main thread is the only writer of shared_head. Acquire pairs with the release in trace_put(). The
-     * tail is read once: the next drain takes records that come meanwhile, else a fast thread could keep us here. */
+    /* Relaxed: the main thread is the only writer of shared_head. Acquire pairs with the release in
+     * trace_put(). The tail is read once: the next drain takes records that come meanwhile, else a
+     * fast thread could keep us here. */
     uint32_t head = atomic_load_explicit(&ring->shared_head, memory_order_relaxed);
     uint32_t tail = atomic_load_explicit(&ring->shared_tail, memory_order_acquire);
     while (head != tail) {

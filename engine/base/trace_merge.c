@@ -1,6 +1,6 @@
-/* Joins the traces of a job's nodes to one file. Their times are node 0's already (trace_align), each has a pid of its
- * own, and an event is a line. So lines are copied as they are; viewers sort them. A line of another form is
- * refused. */
+/* Joins the traces of a job's nodes to one file. Their times are node 0's already (trace_align), each
+ * has a pid of its own, and an event is a line. So lines are copied as they are; viewers sort them. A
+ * line of another form is refused. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

@@ -44,8 +44,8 @@ static void parent_of(char folder[FILE_PATH_BYTES], const char *path)
     folder[bytes] = '\0';
 }
 
-/* Resolves the longest existing front of a path. False: unknown, because the rest, which does not exist yet, goes up
- * again (".."), or because a link leads to something that does not exist. */
+/* Resolves the longest existing front of a path. False: unknown, because the rest, which does not exist yet,
+ * goes up again (".."), or because a link leads to something that does not exist. */
 static bool resolve(const char *path, char resolved[PATH_MAX])
 {
     char front[FILE_PATH_BYTES], folder[FILE_PATH_BYTES];

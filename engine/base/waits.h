@@ -1,7 +1,7 @@
-/* How long this process has waited for processors that others had. A rate that is measured beside other work, or on a
- * rented machine, lacks this time. From Linux's count of the time that a thread was ready and did not run
- * (/proc/self/task/N/schedstat, second number), and of what the host took from this machine's processors (steal of
- * /proc/stat). */
+/* How long this process has waited for processors that others had. A rate that is measured beside other
+ * work, or on a rented machine, lacks this time. From Linux's count of the time that a thread was ready and
+ * did not run (/proc/self/task/N/schedstat, second number), and of what the host took from this machine's
+ * processors (steal of /proc/stat). */
 #ifndef HETERPS_ENGINE_BASE_WAITS_H
 #define HETERPS_ENGINE_BASE_WAITS_H
 
@@ -17,8 +17,8 @@ struct waits {
 };
 /* Begins to count. Where the kernel does not tell, nothing has waited. Reads files: not for steady state. */
 void waits_begin(struct waits *waits);
-/* The share of the time since waits_begin, 0 to below 1, that the longest-waiting thread has waited, plus the mean
- * steal of a processor: threads that take turns are as late as the latest of them. */
+/* The share of the time since waits_begin, 0 to below 1, that the longest-waiting thread has waited, plus the
+ * mean steal of a processor: threads that take turns are as late as the latest of them. */
 double waits_share(const struct waits *waits);
 
 #endif

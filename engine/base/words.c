@@ -202,8 +202,8 @@ static bool is_printable(uint32_t c)
     return c != 0xFEFF && (c & 0xFFFE) != 0xFFFE && !(c >= 0xFDD0 && c <= 0xFDEF);
 }
 
-/* The next character of a text; moves *text behind it. 0: the end. Control characters and bytes that are not UTF-8 give
- * U+FFFD. */
+/* The next character of a text; moves *text behind it. 0: the end. Control characters and bytes
+ * that are not UTF-8 give U+FFFD. */
 static uint32_t words_next(const char **text)
 {
     uint32_t character = 0;

@@ -1,5 +1,5 @@
-/* Numbers and names as people read them: three or four significant digits, a unit, and no byte that a terminal or a
- * page would take for more than text. */
+/* Numbers and names as people read them: three or four significant digits, a unit, and no byte that a
+ * terminal or a page would take for more than text. */
 #ifndef HETERPS_ENGINE_BASE_WORDS_H
 #define HETERPS_ENGINE_BASE_WORDS_H
 
@@ -16,7 +16,8 @@
 char *words_whole(char buffer[WORDS_WHOLE_BYTES], uint64_t value);
 
 /* Bytes have three forms; all return `buffer`.
- * What is set, taken or left, to a tenth: "1.5 GiB", "832 KiB", "12 B". A whole number of a unit has no tenth. */
+ * What is set, taken or left, to a tenth: "1.5 GiB", "832 KiB", "12 B". A whole number of a unit has no
+ * tenth. */
 #define WORDS_SIZE_BYTES 16
 char *words_size(char buffer[WORDS_SIZE_BYTES], uint64_t bytes);
 /* What a run has moved, in two digits or more: "1.2 GiB", "12 GiB", "1023 GiB". */

@@ -1,12 +1,13 @@
-/* The benchmark of `heterps-run bench`. Each subject, a file here, measures this program on one part of the machine and
- * the most that the part can do (limits.h), alternately, in one run.
+/* The benchmark of `heterps-run bench`. Each subject, a file here, measures this program on one part of the
+ * machine and the most that the part can do (limits.h), alternately, in one run.
  *
  *     cmd/verb_bench.c ──▶ bench_run ──▶ checks ──▶ machine line ──▶ subjects ──▶ bench_tell: a line, or an event
  *
- * The subjects are gemm.c parse.c disk.c models.c, and bench_SUBJECT.c for rows, feed, ring, net, trees, card.
+ * The subjects are gemm.c parse.c disk.c models.c, and bench_SUBJECT.c for rows, feed, ring, net, trees,
+ * card.
  *
- * Nothing is printed before all options are checked. Then each figure goes to standard output as soon as it is known,
- * so a benchmark that is stopped has shown its figures so far. */
+ * Nothing is printed before all options are checked. Then each figure goes to standard output as soon as it
+ * is known, so a benchmark that is stopped has shown its figures so far. */
 #ifndef HETERPS_ENGINE_BENCH_BENCH_H
 #define HETERPS_ENGINE_BENCH_BENCH_H
 
@@ -69,23 +70,24 @@ struct bench {
     uint32_t thread_counts[2], thread_count_count; /* each figure is measured for each */
 };
 
-/* Prints the machine's line and runs the subjects. USAGE: an unknown subject, isa, shape or setting, an option that the
- * subject has no use for. Also fails as subjects fail. */
+/* Prints the machine's line and runs the subjects. USAGE: an unknown subject, isa, shape or setting, an
+ * option that the subject has no use for. Also fails as subjects fail. */
 MUST_USE status bench_run(const struct bench_options *options);
 
 /* The processors for `threads` threads; NULL: threads are not pinned. */
 const int *bench_processors(const struct bench *b, uint32_t threads);
 
-/* Whether gemm, train and card measure a precision, PRECISION_F32, … of cfg/settings.h; gemm and train only those below
- * PRECISION_CPU_COUNT. */
+/* Whether gemm, train and card measure a precision, PRECISION_F32, … of cfg/settings.h; gemm and train only
+ * those below PRECISION_CPU_COUNT. */
 bool bench_has_precision(const struct bench *b, uint32_t precision);
-/* GFLOP/s that products in a precision can reach: by multiply-adds, or, in bfloat16, by the processor's instruction for
- * it if that is faster. *by: the name of the instruction. by_wall: as in limit_fma. */
+/* GFLOP/s that products in a precision can reach: by multiply-adds, or, in bfloat16, by the processor's
+ * instruction for it if that is faster. *by: the name of the instruction. by_wall: as in limit_fma. */
 double bench_peak(const struct bench *b, uint32_t precision, uint32_t threads, bool by_wall, const char **by);
 
-/* A figure and its limit. The table's line has name, threads, median, least, greatest, unit, the limit's median, and
- * the share of the limit that the figure reaches. The share is the median over repeats, each against the limit's repeat
- * beside it, so that drifts of the machine's speed cancel; limit over figure where less is better. */
+/* A figure and its limit. The table's line has name, threads, median, least, greatest, unit, the
+ * limit's median, and the share of the limit that the figure reaches. The share is the median over
+ * repeats, each against the limit's repeat beside it, so that drifts of the machine's speed cancel;
+ * limit over figure where less is better. */
 struct bench_figure {
     const char *subject, *name, *unit, *precision; /* precision: of products, else NULL */
     uint32_t threads;

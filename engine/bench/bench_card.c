@@ -1,8 +1,10 @@
-/* Compares the kernels of a card with the card's limits: copies, updates and the preparing of factors with the driver's
- * copies; products with the card's multiply-adds (float32) or with cuBLASLt (bfloat16, TF32), where it is installed.
- * Products are measured with factors prepared for each side, and with the preparing, as in a training step.
+/* Compares the kernels of a card with the card's limits: copies, updates and the preparing of factors with
+ * the driver's copies; products with the card's multiply-adds (float32) or with cuBLASLt (bfloat16, TF32),
+ * where it is installed. Products are measured with factors prepared for each side, and with the
+ * preparing, as in a training step.
  *
- * A figure is of many runs in one stream between two looks at the clock, captured once and replayed, as in training. */
+ * A figure is of many runs in one stream between two looks at the clock, captured once and replayed, as in
+ * training. */
 #include "engine/bench/bench.h"
 
 #include <stdio.h>

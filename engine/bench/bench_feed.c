@@ -1,7 +1,7 @@
-/* Measures how fast text becomes inputs of a training: it is read, parsed and hashed, rows are found and numbered; the
- * consumer gives inputs back at once and computes nothing. The text is generated, in memory, with columns and table of
- * the sample ctrdnn1. The limit is one thread's rate times the gain of several independent threads on this machine,
- * measured by multiply-adds. */
+/* Measures how fast text becomes inputs of a training: it is read, parsed and hashed, rows are found and
+ * numbered; the consumer gives inputs back at once and computes nothing. The text is generated, in memory,
+ * with columns and table of the sample ctrdnn1. The limit is one thread's rate times the gain of several
+ * independent threads on this machine, measured by multiply-adds. */
 #include "engine/bench/bench.h"
 
 #include <stdlib.h>

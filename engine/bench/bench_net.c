@@ -1,7 +1,7 @@
-/* Measures links between two processes over loopback, plain and sealed: bytes both ways at once, and messages there and
- * back. Beside each repeat the same processes move the same bytes through a plain socket: both ways at once, by as few
- * and as large calls as the socket takes; there and back, by calls that do not sleep. Sums of gradients between two and
- * four processes are in bench_net_reduce.c.
+/* Measures links between two processes over loopback, plain and sealed: bytes both ways at once, and messages
+ * there and back. Beside each repeat the same processes move the same bytes through a plain socket: both ways
+ * at once, by as few and as large calls as the socket takes; there and back, by calls that do not sleep. Sums
+ * of gradients between two and four processes are in bench_net_reduce.c.
  *
  *     this process   control ◀──────────▶ control   the other, forked; both do the same steps, and meet before each
  *                    probe   ◀──────────▶ probe     plain sockets
@@ -350,8 +350,8 @@ static status pair_run(const struct bench *b, struct side s[2])
     status st = side_open(&s[0], here);
     const pid_t parent = getpid(), other = st == ST_OK ? fork() : 0;
     if (st == ST_OK && other == 0) {
-        /* Only the first side's ends are closed here, so that each process notices the other's end; its memory
-         * stays. */
+        /* Only the first side's ends are closed here, so that each process notices the
+         * other's end; its memory stays. */
         close(s[0].control);
         close(s[0].probe);
         other_run(b, &s[1], here, parent);

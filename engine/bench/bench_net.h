@@ -7,8 +7,8 @@
 
 /* Opens two sockets that are joined over loopback. SYSTEM. */
 MUST_USE status net_probe_open(int fd[2]);
-/* PEER_LOST: says why `what` (the socket, a pipe, …) between processes is lost, by errno; 0: the other end has
- * ended. */
+/* PEER_LOST: says why `what` (the socket, a pipe, …) between processes is lost, by
+ * errno; 0: the other end has ended. */
 MUST_USE status net_probe_lost(const char *what);
 /* Process `rank` of `count`: sockets to the next process and to the one before, which may be the same. */
 struct net_ring {
@@ -16,8 +16,8 @@ struct net_ring {
     int next, before;
     uint64_t floats;
 };
-/* Adds up the floats of all processes: each calls it, and gets the sums in `sums` [floats]. Overwrites scratch
- * [floats]. PEER_LOST. */
+/* Adds up the floats of all processes: each calls it, and gets the sums in `sums` [floats].
+ * Overwrites scratch [floats]. PEER_LOST. */
 MUST_USE status net_ring(const struct net_ring *ring, float *sums, float *scratch);
 /* Sums of dense gradients by several processes (bench_net_reduce.c). */
 MUST_USE status net_reduce(const struct bench *b);

@@ -1,16 +1,17 @@
-/* Measures how fast two and four processes sum the gradients of a dense model over loopback, with the code of training.
- * Each process is a node (engine/node/node.h) with its thread, its links and its part in the membership, and runs the
- * exchange of a step: pieces of the sums go to their slices' owners, which join them along the tree of lanes, and
- * values come back. Beside each repeat the same processes move the same bytes through plain sockets, all ways at once,
- * in as many rounds, and add up as many floats by a plain ring (bench_net_ring.c).
+/* Measures how fast two and four processes sum the gradients of a dense model over loopback, with the
+ * code of training. Each process is a node (engine/node/node.h) with its thread, its links and its part
+ * in the membership, and runs the exchange of a step: pieces of the sums go to their slices' owners,
+ * which join them along the tree of lanes, and values come back. Beside each repeat the same processes
+ * move the same bytes through plain sockets, all ways at once, in as many rounds, and add up as many
+ * floats by a plain ring (bench_net_ring.c).
  *
  *     process 0   control ◀─▶ control of every other one: all meet before each repeat
  *     each pair   probe   ◀─▶ probe     plain sockets
  *                 node    ◀─▶ node      links, plain or sealed
  *
- * The update between sums and values is left out, so values are the parameters as they are; only once, before all
- * repeats, the values are the sums, and are checked. Once, two and four processes add up the same four lanes, by links
- * and by the ring: a note tells how many floats differ between the two counts. */
+ * The update between sums and values is left out, so values are the parameters as they are; only once, before
+ * all repeats, the values are the sums, and are checked. Once, two and four processes add up the same four
+ * lanes, by links and by the ring: a note tells how many floats differ between the two counts. */
 #include "engine/bench/bench_net.h"
 
 #include <errno.h>
@@ -174,8 +175,8 @@ static status round_await(struct party *p)
     return ST_OK;
 }
 
-/* Copies the sums of the own slice of a bucket to the parameters. They are in this process's gradients if the first
- * piece is its own, else where that piece has come, at `come`. */
+/* Copies the sums of the own slice of a bucket to the parameters. They are in this process's gradients if the
+ * first piece is its own, else where that piece has come, at `come`. */
 static void sums_keep(struct party *p, uint32_t bucket)
 {
     const struct exchange_piece *first = &p->x->pieces[0];

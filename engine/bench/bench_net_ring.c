@@ -1,11 +1,13 @@
-/* The plain ring with which sums of gradients are compared (P. Patarasuk, X. Yuan: Bandwidth optimal all-reduce
- * algorithms for clusters of workstations, JPDC 2009). Each of N processes sends to the next process and receives from
- * the one before: N - 1 times a share to add to its own, and N - 1 times a finished share.
+/* The plain ring with which sums of gradients are compared (P. Patarasuk, X. Yuan: Bandwidth
+ * optimal all-reduce algorithms for clusters of workstations, JPDC 2009). Each of N processes
+ * sends to the next process and receives from the one before: N - 1 times a share to add to its
+ * own, and N - 1 times a finished share.
  *
  *     step s     process r sends share r - s, and adds what comes to share r - s - 1
  *     step s     process r sends share r - s + 1, and takes share r - s
  *
- * A share is added up from its own process on, so the order of additions, and with it the bits, depends on N. */
+ * A share is added up from its own process on, so the order of additions, and with it the bits, depends on
+ * N. */
 #include <errno.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -26,8 +28,8 @@ static struct share share_of(const struct net_ring *ring, float *floats, uint32_
     return (struct share){floats + begin, (end - begin) * sizeof(float)};
 }
 
-/* Sends `out` to the next process while `in` comes from the one before; `to`: the floats that are added to as floats
- * come, or NULL. */
+/* Sends `out` to the next process while `in` comes from the one before; `to`: the floats that are
+ * added to as floats come, or NULL. */
 static status ring_step(const struct net_ring *ring, struct share out, struct share in, float *to)
 {
     uint64_t sent = 0, got = 0, added = 0;

@@ -1,6 +1,7 @@
-/* Measures rings between two threads, each on a core of its own: numbers a second one way, and a number's round trip on
- * two rings; then a round trip with bells, by which the pipeline's workers wait for each other. Repeats are short, each
- * after a rest, and more than for other figures: on a busy machine the median of few says little. */
+/* Measures rings between two threads, each on a core of its own: numbers a second one way, and a
+ * number's round trip on two rings; then a round trip with bells, by which the pipeline's workers wait
+ * for each other. Repeats are short, each after a rest, and more than for other figures: on a busy
+ * machine the median of few says little. */
 #include "engine/bench/bench.h"
 
 #include <stdio.h>

@@ -1,7 +1,8 @@
-/* Compares embedding tables with the memory's limit for random rows, in a table far beyond the caches: resolved rows
- * that embed_bag sums or SGD updates, and keys that store_prepare turns into rows. sparse.h measures them. The limit
- * reads (or reads and writes) rows of the same table at random places that it computes as it goes, prefetched at the
- * best distance. A look-up also has to visit the index and the row's key; the limit only visits the row. */
+/* Compares embedding tables with the memory's limit for random rows, in a table far beyond the caches:
+ * resolved rows that embed_bag sums or SGD updates, and keys that store_prepare turns into rows. sparse.h
+ * measures them. The limit reads (or reads and writes) rows of the same table at random places that it
+ * computes as it goes, prefetched at the best distance. A look-up also has to visit the index and the row's
+ * key; the limit only visits the row. */
 #include "engine/bench/bench.h"
 
 #include <inttypes.h>

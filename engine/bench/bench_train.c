@@ -1,5 +1,5 @@
-/* Measures training by a crew whose feed replays micro-batches from memory. Jobs run whole steps; the first makes all
- * rows and brings the caches into their usual state, later jobs are timed. */
+/* Measures training by a crew whose feed replays micro-batches from memory. Jobs run whole steps; the first
+ * makes all rows and brings the caches into their usual state, later jobs are timed. */
 #include "engine/bench/bench_train.h"
 
 #include <string.h>

@@ -21,8 +21,8 @@ struct train_bench {
     uint64_t steps;
 };
 
-/* Opens the graph, reads the steps and trains on each once, which makes all rows. Fails as setup_open, crew_open,
- * replay_open and training. train_bench_close in any case. */
+/* Opens the graph, reads the steps and trains on each once, which makes all rows. Fails as setup_open,
+ * crew_open, replay_open and training. train_bench_close in any case. */
 MUST_USE status train_bench_open(struct train_bench *bench, const struct train_bench_options *options);
 /* Trains for about `seconds`; gives the examples a second. */
 MUST_USE status train_bench_run(struct train_bench *bench, double seconds, double *examples_per_s);

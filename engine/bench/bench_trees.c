@@ -1,6 +1,6 @@
-/* Measures how nodes of trees are batched: the batches of each policy of sched/trees, beside the lower bound of any
- * itinerary, and the time to make an itinerary. The automaton learns from one half of each family's structures; all
- * policies are counted on the other half. */
+/* Measures how nodes of trees are batched: the batches of each policy of sched/trees, beside the lower bound
+ * of any itinerary, and the time to make an itinerary. The automaton learns from one half of each family's
+ * structures; all policies are counted on the other half. */
 #include "engine/bench/bench.h"
 
 #include <inttypes.h>

@@ -3,8 +3,8 @@
  *     with        LEVELS nodes of the kind, one over the other, each with leaves as its other children
  *     without     the same number of leaves alone
  *
- * An example is one of these. With n examples a launch has n nodes of the kind; a launch's time is the difference of
- * the two runs over LEVELS. A kind without children is measured as leaves alone. */
+ * An example is one of these. With n examples a launch has n nodes of the kind; a launch's time is the
+ * difference of the two runs over LEVELS. A kind without children is measured as leaves alone. */
 #include "engine/bench/cell_times.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
-/* Measures random blocks of 4 KiB of a file, read and written past the page cache with several requests in flight, as
- * rows on a disk are (io/uring.h): by io_uring, and by threads, for kernels that refuse io_uring; beside a bare ring
- * with its file and its buffers registered. */
+/* Measures random blocks of 4 KiB of a file, read and written past the page cache with several requests in
+ * flight, as rows on a disk are (io/uring.h): by io_uring, and by threads, for kernels that refuse io_uring;
+ * beside a bare ring with its file and its buffers registered. */
 #include "engine/bench/bench.h"
 
 #include <errno.h>

@@ -1,6 +1,7 @@
-/* Compares the products of a fully connected layer with the peak of the processor's multiply-adds. The kernels are
- * training's, run by a graph of one node: forward (with bias and relu), the gradient of the input (times the slope of a
- * relu before it), the gradient of the weights (and of the bias), each beside a repeat of the peak's loop. */
+/* Compares the products of a fully connected layer with the peak of the processor's multiply-adds. The
+ * kernels are training's, run by a graph of one node: forward (with bias and relu), the gradient of the
+ * input (times the slope of a relu before it), the gradient of the weights (and of the bias), each
+ * beside a repeat of the peak's loop. */
 #include "engine/bench/bench.h"
 
 #include <stdio.h>
@@ -16,8 +17,8 @@
 #define FLOPS_MIN_QUICK 1e8
 #define SIZE_LARGEST    16384u /* in --shape */
 
-/* A pass of a layer; D_INPUT and D_WEIGHT each ask the backward pass for one gradient. STEP: all three, and the
- * update. */
+/* A pass of a layer; D_INPUT and D_WEIGHT each ask the backward pass for one gradient.
+ * STEP: all three, and the update. */
 enum pass { FORWARD, D_INPUT, D_WEIGHT, PASS_KINDS, STEP = PASS_KINDS };
 static const char *const pass_names[PASS_KINDS] = {"forward", "d input", "d weight"};
 

@@ -1,7 +1,7 @@
-/* A graph of a few nodes made by hand, with the memory of its kernels, for tests and benchmarks of kernels without
- * compiler and reader. Every tensor is a block of its own, exactly as long as its last row ends, so that
- * AddressSanitizer sees a kernel that reads or writes past it; the floats between columns and stride hold HAND_GAP and
- * must keep it. */
+/* A graph of a few nodes made by hand, with the memory of its kernels, for tests and benchmarks of kernels
+ * without compiler and reader. Every tensor is a block of its own, exactly as long as its last row ends, so
+ * that AddressSanitizer sees a kernel that reads or writes past it; the floats between columns and stride
+ * hold HAND_GAP and must keep it. */
 #ifndef HETERPS_ENGINE_BENCH_HAND_GRAPH_H
 #define HETERPS_ENGINE_BENCH_HAND_GRAPH_H
 
@@ -53,8 +53,8 @@ static inline void hand_close(struct hand_graph *h)
     for (uint32_t t = 0; t < h->graph.tensor_count; t++) free(h->view[t].data);
 }
 
-/* A block for free(), of exactly these floats, at the begin of a cache line, like a run's tensors (graph_check); from 2
- * MiB on in huge pages, like a run's, too (memory_take). */
+/* A block for free(), of exactly these floats, at the begin of a cache line, like a run's tensors
+ * (graph_check); from 2 MiB on in huge pages, like a run's, too (memory_take). */
 static inline float *hand_block(size_t floats)
 {
     size_t bytes = floats * sizeof(float);
@@ -100,8 +100,8 @@ struct hand_tensors {
     uint32_t t[64];
 };
 
-/* Adds a forward node and its backward node, and returns the forward node; `adds` [input]: flags of the backward
- * node. */
+/* Adds a forward node and its backward node, and returns the forward node; `adds`
+ * [input]: flags of the backward node. */
 static inline struct graph_node *hand_node(struct hand_graph *h, op_id op, struct hand_tensors in,
                                            struct hand_tensors param, uint32_t out, struct hand_tensors saved,
                                            const void *attr, size_t attr_bytes, const uint32_t *adds)

@@ -1,5 +1,5 @@
-/* The loops of the limits. Each is compiled for the instruction set that it measures, and runs only where that set
- * does. */
+/* The loops of the limits. Each is compiled for the instruction set that it measures, and
+ * runs only where that set does. */
 #include "engine/bench/limits.h"
 
 #include <immintrin.h>

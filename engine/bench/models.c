@@ -1,7 +1,7 @@
-/* Measures how fast whole models train with their micro-batches in memory (bench_train.h): the samples that the program
- * carries, or any graph or model text. Data are generated in the model's format and columns. The limit is the peak of
- * the products' arithmetic, multiply-adds or instructions of bfloat16 by train.precision. A figure stays below it by
- * products below their peak, embeddings, updates and waiting. */
+/* Measures how fast whole models train with their micro-batches in memory (bench_train.h): the samples that
+ * the program carries, or any graph or model text. Data are generated in the model's format and columns. The
+ * limit is the peak of the products' arithmetic, multiply-adds or instructions of bfloat16 by
+ * train.precision. A figure stays below it by products below their peak, embeddings, updates and waiting. */
 #include "engine/bench/bench.h"
 
 #include <errno.h>
@@ -278,8 +278,8 @@ static status config_measure(const struct bench *b, const struct model_file *m, 
     return st;
 }
 
-/* Whether the precision is left to the text and --set: without --precision for models that are no samples, and for any
- * model where --set gives it. */
+/* Whether the precision is left to the text and --set: without --precision for models that are no samples,
+ * and for any model where --set gives it. */
 static bool is_as_set(const struct bench *b, const struct model_file *m)
 {
     static const char key[] = "train.precision=";

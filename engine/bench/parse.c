@@ -1,6 +1,6 @@
-/* Measures how fast text becomes micro-batches, on one core, beside reading and dropping the same file. The text is
- * generated, as skewed as click logs, in memory; all formats hold the same values, with the columns of the sample
- * ctrdnn. */
+/* Measures how fast text becomes micro-batches, on one core, beside reading and dropping the same
+ * file. The text is generated, as skewed as click logs, in memory; all formats hold the same values,
+ * with the columns of the sample ctrdnn. */
 #include "engine/bench/bench.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* Measures the sparse path on a hand-made graph of one lookup, without data and model text. A micro-batch is drawn,
- * then each part is timed on it: caches are as in training, where a micro-batch is new, too. */
+/* Measures the sparse path on a hand-made graph of one lookup, without data and model text. A micro-batch is
+ * drawn, then each part is timed on it: caches are as in training, where a micro-batch is new, too. */
 #include "engine/bench/sparse.h"
 
 #include <stdlib.h>
@@ -67,8 +67,8 @@ static uint64_t draw_below(uint64_t *draw, uint64_t count)
 
 static double power(double x, double exponent) { return fmath_exp(exponent * fmath_log(x)); }
 
-/* The continuous distribution of density x^-skew on [1, count + 1), cut to whole numbers: Zipf's law, up to the last
- * digits of its head. */
+/* The continuous distribution of density x^-skew on [1, count + 1), cut to whole numbers: Zipf's law, up
+ * to the last digits of its head. */
 static uint64_t draw_rank(struct sparse_bench *b, uint64_t count)
 {
     if (b->o.skew == 0) return draw_below(&b->draw, count);

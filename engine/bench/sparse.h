@@ -1,13 +1,13 @@
-/* Times the parts of a step with sparse keys, by the program's own store and kernels: a key's time in store_prepare, in
- * step_rows_add, in the pooling of rows forward and backward, and in the rows' update.
+/* Times the parts of a step with sparse keys, by the program's own store and kernels: a key's time in
+ * store_prepare, in step_rows_add, in the pooling of rows forward and backward, and in the rows' update.
  *
  *   keyed       keys of each field are drawn from its part of the table, uniformly or by Zipf's law, and go
  *               through all parts; all rows are made before the first measurement
  *   resolved    no store and no keys: every key of a micro-batch has a row of its own, drawn uniformly from a table
  *               of any size
  *
- * The caller measures the limit, limit_rows (limits.h) on the same table, and prints. Times are of watch_ns. A team of
- * `threads` pools and updates; all else runs on one thread. */
+ * The caller measures the limit, limit_rows (limits.h) on the same table, and prints. Times are of watch_ns.
+ * A team of `threads` pools and updates; all else runs on one thread. */
 #ifndef HETERPS_ENGINE_BENCH_SPARSE_H
 #define HETERPS_ENGINE_BENCH_SPARSE_H
 

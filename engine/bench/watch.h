@@ -6,13 +6,13 @@
 
 #define SERIES_MAX 128u
 
-/* One thread is timed by its processor time, so that other work on the machine costs it caches but no time; several by
- * the clock on the wall, which shows waiting. */
+/* One thread is timed by its processor time, so that other work on the machine costs it caches but no time;
+ * several by the clock on the wall, which shows waiting. */
 uint64_t watch_ns(uint32_t threads);
 
-/* Runs work(context, thread) for every thread in [0, threads) at once, and returns the seconds from the first beginning
- * to the last end. One thread is the calling thread; several are new threads, pinned to processors[0], … unless
- * `processors` is NULL. CHECKs that threads can be started. */
+/* Runs work(context, thread) for every thread in [0, threads) at once, and returns the seconds from the first
+ * beginning to the last end. One thread is the calling thread; several are new threads, pinned to
+ * processors[0], … unless `processors` is NULL. CHECKs that threads can be started. */
 typedef void watch_work(void *context, uint32_t thread);
 double watch_run(uint32_t threads, const int *processors, watch_work *work, void *context);
 /* The same by the clock on the wall, with new threads for any number. */

@@ -76,8 +76,8 @@ static status words_read(char **words, size_t *bytes)
     return ST_OK;
 }
 
-/* The same words, without the roster of an earlier start, and with the two flags. The words stay in `text`; the list is
- * malloc'd. */
+/* The same words, without the roster of an earlier start, and with the two flags. The words stay
+ * in `text`; the list is malloc'd. */
 static status words_make(char *text, size_t bytes, char *roster, char ***words)
 {
     size_t count = 0;

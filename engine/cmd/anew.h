@@ -1,6 +1,6 @@
-/* Starts this process anew, in place. A node whose training has got other members goes on from the last save, as a
- * fresh process with the same command line and --again. A sealed file in memory, whose descriptor --roster-fd names,
- * tells the fresh process what it has to know of the job. */
+/* Starts this process anew, in place. A node whose training has got other members goes on from the last save,
+ * as a fresh process with the same command line and --again. A sealed file in memory, whose descriptor
+ * --roster-fd names, tells the fresh process what it has to know of the job. */
 #ifndef HETERPS_ENGINE_CMD_ANEW_H
 #define HETERPS_ENGINE_CMD_ANEW_H
 

@@ -1,6 +1,6 @@
-/* A verb of the program is one file here with one `struct command`. Parsing, checking and `VERB --help` come from its
- * table of flags. verb_help.c lists the verbs. Every verb also takes --log text|json, -v, -q and --help; verbs that run
- * models take --gpu. */
+/* A verb of the program is one file here with one `struct command`. Parsing, checking and `VERB --help` come
+ * from its table of flags. verb_help.c lists the verbs. Every verb also takes --log text|json, -v, -q and
+ * --help; verbs that run models take --gpu. */
 #ifndef HETERPS_ENGINE_CMD_COMMAND_H
 #define HETERPS_ENGINE_CMD_COMMAND_H
 

@@ -1,12 +1,12 @@
-/* heterps-run doctor --cluster: nodes meet as they would for a training, over the same links, and measure the links
- * pair by pair; node 0 tells the findings.
+/* heterps-run doctor --cluster: nodes meet as they would for a training, over the same links, and measure the
+ * links pair by pair; node 0 tells the findings.
  *
  *     all      ──what each is──▶ node 0
  *     node 0   ──go──▶ high  ◀──orders, bytes, echoes──▶ low      of each pair, one after another
  *              ◀─────  what it has found
  *
- * Two nodes that do not reach each other both stay in: their pair gets a line that says so, and all other pairs are
- * measured. */
+ * Two nodes that do not reach each other both stay in: their pair gets a line that says so,
+ * and all other pairs are measured. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -319,8 +319,8 @@ static void pair_event(const struct look *l, uint32_t low, uint32_t high)
     log_event_end();
 }
 
-/* Writes the measured pairs as sections of a cluster text: nodes are ranks, and a message's latency is half of the
- * median echo. */
+/* Writes the measured pairs as sections of a cluster text: nodes are ranks, and a message's
+ * latency is half of the median echo. */
 static status links_write(const struct look *l, const char *path)
 {
     char *text = NULL;

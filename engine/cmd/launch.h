@@ -1,5 +1,6 @@
-/* Shared by the files of `launch`. verb_launch.c watches over the processes; launch_local.c and launch_hosts.c are the
- * two ways to start one; launch_carry.c brings the program to hosts; launched.c is the far end on a host. */
+/* Shared by the files of `launch`. verb_launch.c watches over the processes; launch_local.c and
+ * launch_hosts.c are the two ways to start one; launch_carry.c brings the program to hosts;
+ * launched.c is the far end on a host. */
 #ifndef HETERPS_ENGINE_CMD_LAUNCH_H
 #define HETERPS_ENGINE_CMD_LAUNCH_H
 
@@ -90,27 +91,27 @@ int launch_signals_count(void);
 
 /* The flag's value in the words, or NULL. */
 const char *launch_flag(const struct command_rest *rest, const char *flag);
-/* A node's command line without descriptors, with --log json where the launcher has it, and with room for two more
- * words. NULL: no memory. */
+/* A node's command line without descriptors, with --log json where the launcher has it, and with room for
+ * two more words. NULL: no memory. */
 char **launch_words(const struct launch *launch, uint32_t rank, bool is_again, uint32_t *count);
-/* The cores of process `index` of `count` on this machine: its share, or, if there are more processes than cores, one
- * in turn. */
+/* The cores of process `index` of `count` on this machine: its share, or, if there are more
+ * processes than cores, one in turn. */
 void launch_cores_set(const struct cores *cores, uint32_t index, uint32_t count);
-/* In a child between fork and exec: sets a process group of its own, the default signals, SIGTERM when the parent ends,
- * and the streams. An input of -1 is /dev/null; an output of -1 stays. Ends the child if the parent has ended, or the
- * input cannot be opened. */
+/* In a child between fork and exec: sets a process group of its own, the default signals, SIGTERM when the
+ * parent ends, and the streams. An input of -1 is /dev/null; an output of -1 stays. Ends the child if the
+ * parent has ended, or the input cannot be opened. */
 void launch_child_begin(pid_t parent, int input, int output, int error);
-/* In a child: becomes the node of these words, with flags for the descriptors behind them. listen_fd: a listening
- * socket, or -1: none. */
+/* In a child: becomes the node of these words, with flags for the descriptors behind them. listen_fd: a
+ * listening socket, or -1: none. */
 _Noreturn void launch_node_become(char **words, uint32_t count, int key_fd, int listen_fd);
 
-/* launch_hosts.c. In a child: becomes `ssh …` to the host of a rank, which runs the command (for a shell, without
- * '). */
+/* launch_hosts.c. In a child: becomes `ssh …` to the host of a rank, which runs the
+ * command (for a shell, without '). */
 _Noreturn void launch_ssh_become(const struct launch *launch, uint32_t rank, const char *command);
 /* The ssh command line for people to try, with `true` as the command. */
 void launch_ssh_text(const struct launch *launch, uint32_t rank, char *text, size_t bytes);
-/* launch_carry.c. Copies the program to every host that does not have it with the right hash, and sets `reached`.
- * SYSTEM: a host cannot be reached, or the program cannot be put there; AGAIN: a signal. */
+/* launch_carry.c. Copies the program to every host that does not have it with the right hash, and sets
+ * `reached`. SYSTEM: a host cannot be reached, or the program cannot be put there; AGAIN: a signal. */
 MUST_USE status launch_carry(struct launch *launch);
 
 /* The program's folder on a host, in words of its shell. */
@@ -118,9 +119,9 @@ MUST_USE status launch_carry(struct launch *launch);
 /* The first word of the far end's command line. */
 #define LAUNCHED_FLAG "--launched"
 
-/* What the far end gets on its standard input: this order, then text_bytes of texts, each ended by 0 (the working
- * directory, and the words of the node), then single bytes, LAUNCHED_STOP or LAUNCHED_KILL. Both ends are the same
- * program. */
+/* What the far end gets on its standard input: this order, then text_bytes of texts, each ended by 0
+ * (the working directory, and the words of the node), then single bytes, LAUNCHED_STOP or LAUNCHED_KILL.
+ * Both ends are the same program. */
 struct launch_order {
     char magic[8];
     uint32_t word_count, text_bytes;
@@ -131,9 +132,9 @@ struct launch_order {
 #define LAUNCH_ORDER_BYTES_MAX 60000u /* fits a pipe */
 #define LAUNCHED_STOP          'T'
 #define LAUNCHED_KILL          'K'
-/* What --launched does: runs a node by the order on standard input until the node ends. If standard input ends first,
- * asks the node to stop, and a minute later kills it. Returns the exit status: the node's, or 128 plus the signal that
- * has ended it. */
+/* What --launched does: runs a node by the order on standard input until the node ends. If standard input
+ * ends first, asks the node to stop, and a minute later kills it. Returns the exit status: the node's, or 128
+ * plus the signal that has ended it. */
 int launched_run(void);
 
 #endif

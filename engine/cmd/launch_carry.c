@@ -1,6 +1,7 @@
-/* Brings this program to all hosts of `launch --hosts` at once. A shell there looks whether the file has the right
- * SHA-256 already. If not, it writes the bytes of its standard input to a temporary file, and renames the file if its
- * hash is right. The shell's answers are lines that begin with MARK; a login may print other lines.
+/* Brings this program to all hosts of `launch --hosts` at once. A shell there looks whether the file
+ * has the right SHA-256 already. If not, it writes the bytes of its standard input to a temporary
+ * file, and renames the file if its hash is right. The shell's answers are lines that begin with MARK;
+ * a login may print other lines.
  *
  *     ASKED ──here──▶ READY
  *       └───need──▶ SENDING ──here──▶ READY
@@ -196,8 +197,8 @@ static status all_carry(struct launch *l, struct carry *carry, const struct file
     struct failure first;
     uint32_t running = l->count;
     failure_keep(&first, ST_OK);
-    /* A host that is listed twice is asked twice, and takes the program twice if it has none: each copy is renamed at
-     * its end. */
+    /* A host that is listed twice is asked twice, and takes the program twice if it has none:
+     * each copy is renamed at its end. */
     for (uint32_t r = 0; r < l->count; r++) TRY(carry_start(l, &carry[r], r));
     while (running > 0) {
         if (launch_signals_count() > 0) FAIL(AGAIN, "stopped by a signal before any node was started");

@@ -1,6 +1,6 @@
-/* `launch --hosts A,B,…`: starts a process on each host by an ssh that stays. Standard input of the ssh carries the
- * order, and later says when to end; its end ends the node. No word of the user goes through the host's shell, and the
- * key goes through this input alone.
+/* `launch --hosts A,B,…`: starts a process on each host by an ssh that stays. Standard input of the ssh
+ * carries the order, and later says when to end; its end ends the node. No word of the user goes through the
+ * host's shell, and the key goes through this input alone.
  *
  *     launch ──order, T, K──▶ ssh ──▶ sshd ──▶ heterps-run --launched ──fork, exec──▶ node        (launched.c) */
 #include <errno.h>
@@ -32,8 +32,8 @@ struct ssh {
 };
 static void ssh_words(struct ssh *ssh, const struct launch *l, uint32_t rank, const char *command)
 {
-    /* ssh asks nothing on a terminal, forwards nothing, shares no connection, and notices a dead one. For host keys
-     * ssh's own files hold. */
+    /* ssh asks nothing on a terminal, forwards nothing, shares no connection, and notices a dead one. For
+     * host keys ssh's own files hold. */
     static const char *const always[] = {"-T",
                                          "-x",
                                          "-a",
@@ -93,8 +93,9 @@ static bool is_loopback(const char *address)
     return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0 || strcmp(address, "localhost") == 0;
 }
 
-/* Where node 0 listens: at the address by which ssh has reached its host, which other hosts most likely reach, too,
- * whatever name ssh uses. If this is a loopback address and other nodes are elsewhere: at the host's name. */
+/* Where node 0 listens: at the address by which ssh has reached its host, which other hosts most
+ * likely reach, too, whatever name ssh uses. If this is a loopback address and other nodes are
+ * elsewhere: at the host's name. */
 static status coordinator_find(struct launch *l)
 {
     const char *address = l->reached[0];

@@ -1,5 +1,5 @@
-/* `launch --local N`: processes of this machine. Listens for each of them, so that no other program takes its port, and
- * shares the cores out. */
+/* `launch --local N`: processes of this machine. Listens for each of them, so that no other program takes its
+ * port, and shares the cores out. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -14,9 +14,9 @@
 
 #define BACKLOG 128 /* connections that wait to be accepted */
 
-/* Opens a socket that listens on loopback at a free port. A node that ends shuts the socket down; the socket then keeps
- * its port only if the kernel did not choose it. So the kernel chooses a port for a first socket, and this one is bound
- * to it while the first one is open. */
+/* Opens a socket that listens on loopback at a free port. A node that ends shuts the socket down; the socket
+ * then keeps its port only if the kernel did not choose it. So the kernel chooses a port for a first socket,
+ * and this one is bound to it while the first one is open. */
 static status socket_open(int *out, struct address *here)
 {
     const int yes = 1;

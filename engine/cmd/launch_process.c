@@ -1,5 +1,5 @@
-/* What every process of `launch` needs, local or on a host: its words, its cores, what is set between fork and exec,
- * and its streams, whose lines are passed on. */
+/* What every process of `launch` needs, local or on a host: its words, its cores, what is set between fork
+ * and exec, and its streams, whose lines are passed on. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
-/* The far end of `launch --hosts`: heterps-run --launched, which ssh starts on a host. Standard input brings the order;
- * its end, for any reason, ends the node. */
+/* The far end of `launch --hosts`: heterps-run --launched, which ssh starts on a host. Standard input brings
+ * the order; its end, for any reason, ends the node. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -26,8 +26,8 @@ static bool input_take(void *to, size_t bytes)
     return true;
 }
 
-/* Finds the words in the order's text; NULL after them, and room for two more. False: the text has another number of
- * words. */
+/* Finds the words in the order's text; NULL after them, and room for two more. False: the
+ * text has another number of words. */
 static bool words_find(const struct launch_order *o, char *text, char **words)
 {
     char *at = text, *end = text + o->text_bytes;
@@ -66,8 +66,8 @@ static void on_signal(int number)
     is_signalled = 1;
 }
 
-/* Waits until the node has ended; passes on what standard input, or a signal to this process, says about stopping.
- * Returns waitpid's status. */
+/* Waits until the node has ended; passes on what standard input, or a signal to this process, says about
+ * stopping. Returns waitpid's status. */
 static int node_await(pid_t pid)
 {
     uint64_t end_ns = 0;  /* when the node is killed; 0: never */

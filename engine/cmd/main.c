@@ -20,8 +20,8 @@ static int told(status st)
     return status_exit(st);
 }
 
-/* Opens /dev/null for a standard stream that was closed: else the next file opened would take its number, and be
- * written to. Read-only, so that results for a closed standard output fail instead of vanishing. */
+/* Opens /dev/null for a standard stream that was closed: else the next file opened would take its number, and
+ * be written to. Read-only, so that results for a closed standard output fail instead of vanishing. */
 static void streams_open(void)
 {
     int fd = open("/dev/null", O_RDONLY);

@@ -1,5 +1,5 @@
-/* What `./build.sh install` installs beside the program: a manual page and completion for bash, made from the tables of
- * its verbs, and the licences of what is linked in.
+/* What `./build.sh install` installs beside the program: a manual page and completion for bash, made from the
+ * tables of its verbs, and the licences of what is linked in.
  *
  *     verbs (verb_help.c), their flags (command.h) ──▶ `help man`, `help bash`
  *     /usr/share/doc/PACKAGE/copyright ──▶ build/licences (build.sh) ──▶ `help notices` */

@@ -1,5 +1,5 @@
-/* Shared by the verbs that train or say what training would do: the flags of a training, and the way from them to
- * train_run. */
+/* Shared by the verbs that train or say what training would do: the flags of a training, and
+ * the way from them to train_run. */
 #ifndef HETERPS_ENGINE_CMD_RUN_H
 #define HETERPS_ENGINE_CMD_RUN_H
 
@@ -77,11 +77,11 @@ struct run_place {
     struct session_nodes nodes; /* place.count 0: one node */
     struct anew anew;           /* from the process before this one; for the next one */
 };
-/* Which node this is, by flags, or by the environment, which counts where a key is given; count 0: one node. Fails as
- * place_parse and place_from_environment do. */
+/* Which node this is, by flags, or by the environment, which counts where a key is given; count 0: one node.
+ * Fails as place_parse and place_from_environment do. */
 MUST_USE status run_place_find(struct node_place *place, const struct run_options *options);
-/* Fills `place` from the flags. USAGE: flags that exclude each other; also fails as run_place_find, key_read and
- * anew_read do. */
+/* Fills `place` from the flags. USAGE: flags that exclude each other; also fails as
+ * run_place_find, key_read and anew_read do. */
 MUST_USE status run_place_take(struct run_place *place, const struct run_options *options);
 
 /* What --metrics says, for a node; *is_given: whether it is given. USAGE: flags that exclude each other. */
@@ -95,8 +95,8 @@ struct run_shown {
 /* For one node. USAGE: one of these flags is given. */
 MUST_USE status run_shown_check(const struct run_shown *shown);
 
-/* Flags of a verb that uses a saved model on several nodes, beside SAVED_FLAGS and RUN_NODES_FLAGS. SHOWN: a struct
- * run_shown. */
+/* Flags of a verb that uses a saved model on several nodes, beside SAVED_FLAGS and
+ * RUN_NODES_FLAGS. SHOWN: a struct run_shown. */
 #define RUN_USE_FLAGS(TYPE, AT, AGAIN, SHOWN)                                                                          \
     {.name = "--lanes",                                                                                                \
      .type = FLAG_TEXT,                                                                                                \
@@ -130,14 +130,14 @@ MUST_USE status run_shown_check(const struct run_shown *shown);
         .name = "--again", .type = FLAG_SWITCH, .meaning = "given by `launch` to a node that it starts again",         \
         .offset = offsetof(TYPE, AGAIN)                                                                                \
     }
-/* Uses a saved model on several nodes: options->use is this verb's, options->resume names the model. USAGE: no model;
- * INVALID: the data are a stream. Also fails as run_verb does. */
+/* Uses a saved model on several nodes: options->use is this verb's, options->resume names the model. USAGE:
+ * no model; INVALID: the data are a stream. Also fails as run_verb does. */
 MUST_USE status run_use(const char *graph, const struct run_options *options);
 
 /* Does the verb train for this graph, or what options->use does on several nodes. */
 MUST_USE status run_verb(const char *graph, const struct run_options *options);
-/* Opens a session by the options and trains; run_verb does the trace. USAGE: flags that exclude each other; also fails
- * as session_open and train_run do. */
+/* Opens a session by the options and trains; run_verb does the trace. USAGE: flags that exclude each other;
+ * also fails as session_open and train_run do. */
 MUST_USE status run_train(const char *graph, const struct run_options *options);
 /* The verb doctor. */
 MUST_USE status run_doctor(const char *const *positionals, const void *options);

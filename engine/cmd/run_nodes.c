@@ -1,5 +1,5 @@
-/* Makes from a training's flags this node's place among several nodes, and the address at which it answers with
- * figures. */
+/* Makes from a training's flags this node's place among several nodes, and the address at
+ * which it answers with figures. */
 #include <stdlib.h>
 #include <string.h>
 

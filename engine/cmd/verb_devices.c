@@ -309,8 +309,8 @@ static void object_print(const struct facts *f)
     log_event_end();
 }
 
-/* Of every 8 cores one is left to reading, which would have to wait if stages were on all cores. Fewer than 8 cores are
- * shared. */
+/* Of every 8 cores one is left to reading, which would have to wait if stages were on all cores.
+ * Fewer than 8 cores are shared. */
 #define CORES_A_SERVICE_CORE 8u
 
 /* --- the cluster -------------------------------------------------------------------------------- */

@@ -1,11 +1,11 @@
-/* heterps-run doctor: what a training needs of this machine, and every reason for which the training would be refused
- * before its first step.
+/* heterps-run doctor: what a training needs of this machine, and every reason for which the training would be
+ * refused before its first step.
  *
- * A child opens the training as `train` does (run_train), up to its first step. Doctor tells the child's refusal, and
- * looks for a change of the options that ends the refusal: it tries one relaxation after another, each in a child of
- * its own. It keeps the one that helps, and goes on to the next refusal, or to an opened training, whose figures it
- * tells (engine/run/doctor_needs.h). So doctor tells what training itself says, and nothing that a child claims, plans
- * or notes outlives the child. */
+ * A child opens the training as `train` does (run_train), up to its first step. Doctor tells the child's
+ * refusal, and looks for a change of the options that ends the refusal: it tries one relaxation after
+ * another, each in a child of its own. It keeps the one that helps, and goes on to the next refusal, or to an
+ * opened training, whose figures it tells (engine/run/doctor_needs.h). So doctor tells what training itself
+ * says, and nothing that a child claims, plans or notes outlives the child. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -37,8 +37,8 @@ struct lines {
     uint32_t count;
 };
 
-/* What a child says: lines, then one record with is_end. The line of a refusal or a warning has no `what`, and its
- * sentence in `todo`. */
+/* What a child says: lines, then one record with is_end. The line of a refusal or a warning has no
+ * `what`, and its sentence in `todo`. */
 struct record {
     bool is_end, is_opened;
     struct failure end;
@@ -180,8 +180,9 @@ static void out_none(struct run_options *o) { o->out = NULL; }
 static void eval_none(struct run_options *o) { o->eval.count = 0; }
 static void data_none(struct run_options *o) { o->data = "/dev/null"; }
 
-/* Changes of the options that may end a refusal, and the section of the refusal. Doctor takes the first that helps, so
- * a change that takes less away comes first. A change includes the settings that would be refused after it. */
+/* Changes of the options that may end a refusal, and the section of the refusal. Doctor takes the
+ * first that helps, so a change that takes less away comes first. A change includes the settings
+ * that would be refused after it. */
 static const struct relaxation {
     enum doctor_section section;
     void (*flag)(struct run_options *); /* or NULL */
@@ -287,8 +288,8 @@ static status settings_peek(const struct doctor *d, struct settings *settings, s
     return st;
 }
 
-/* Looks for a budget of rows with which training opens: a half, a quarter, …; twice, four times, …; or, with fewer
- * examples a step, one of a few. */
+/* Looks for a budget of rows with which training opens: a half, a quarter, …; twice, four times, …; or, with
+ * fewer examples a step, one of a few. */
 static status memory_relax(struct doctor *d, bool *helps)
 {
     static const uint64_t rams[] = {(uint64_t)256 << 20, (uint64_t)32 << 20, (uint64_t)4 << 20};
@@ -368,8 +369,8 @@ static status cluster_check(const struct doctor *d, const char *path, const stru
     return st;
 }
 
-/* Checks --cluster, without the measuring and planning of a training's start. Comes last: a process that has looked for
- * cards may not fork any more. */
+/* Checks --cluster, without the measuring and planning of a training's start. Comes last: a process that has
+ * looked for cards may not fork any more. */
 static void cluster_look(struct doctor *d, const struct run_options *asked)
 {
     const char *path = asked->cluster.path;
@@ -418,8 +419,8 @@ static bool is_beside(const struct run_options *asked, const struct run_options 
     return false;
 }
 
-/* Looks for a store.ram with which the plan of memory fits, by trying: a little less than what the rest of the plan
- * leaves. `m`: the plan's figures so far. */
+/* Looks for a store.ram with which the plan of memory fits, by trying: a little less than what the rest of
+ * the plan leaves. `m`: the plan's figures so far. */
 static status fit_find(struct doctor *d, struct doctor_memory m)
 {
     for (uint32_t i = 0; i < 6; i++) {

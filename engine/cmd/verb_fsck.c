@@ -1,6 +1,6 @@
-/* heterps-run fsck: whether files on disk are whole, byte for byte. For a model's directory: every save in it, every
- * file that the saves name, what else lies there, and who holds its lock; or a single file. fsck writes nothing and
- * takes no lock, so it may run while a training saves there.
+/* heterps-run fsck: whether files on disk are whole, byte for byte. For a model's directory: every save in
+ * it, every file that the saves name, what else lies there, and who holds its lock; or a single file. fsck
+ * writes nothing and takes no lock, so it may run while a training saves there.
  *
  *     DIR ──▶ manifests, the newest first ──▶ each: as a load verifies it
  *                                                ──damaged──▶ file by file, block by block: a line a fault
@@ -50,8 +50,8 @@ static void line(const char *what, const char *format, ...)
     va_end(arguments);
 }
 
-/* Tells a fault: bytes [begin, end) of a file are wrong; begin == end: the file as a whole is. `text` says file and
- * place in words. */
+/* Tells a fault: bytes [begin, end) of a file are wrong; begin == end: the file as a whole is.
+ * `text` says file and place in words. */
 static void fault_tell(struct found *found, const char *path, uint64_t begin, uint64_t end, const char *text)
 {
     found->fault_count++;
@@ -417,9 +417,9 @@ static bool is_named(const struct listing *l, const char *name)
     return false;
 }
 
-/* The process that holds a directory's lock; 0: none that can be seen. From the kernel's list: trying the lock could
- * make a training that starts at this moment be refused. Compares the inode alone, because the list's device number is
- * not everywhere stat(2)'s. */
+/* The process that holds a directory's lock; 0: none that can be seen. From the kernel's list: trying the
+ * lock could make a training that starts at this moment be refused. Compares the inode alone, because the
+ * list's device number is not everywhere stat(2)'s. */
 static uint64_t lock_holder(const char *directory)
 {
     char path[FILE_PATH_BYTES], text[256];
@@ -506,8 +506,8 @@ static status directory_check(struct found *found, const char *path)
     return st;
 }
 
-/* Says how to go on. A training that resumes from an older save can save into the directory if manifest.json can be
- * read. */
+/* Says how to go on. A training that resumes from an older save can save into the
+ * directory if manifest.json can be read. */
 static void usable_tell(const struct found *found, const char *path)
 {
     struct manifest newest;

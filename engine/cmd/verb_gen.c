@@ -1,5 +1,5 @@
-/* heterps-run gen: writes generated data, in the Criteo format or in the format that a graph reads, and says how well
- * the labels can be predicted at best. */
+/* heterps-run gen: writes generated data, in the Criteo format or in the format that a graph reads, and says
+ * how well the labels can be predicted at best. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>

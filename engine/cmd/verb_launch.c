@@ -1,6 +1,6 @@
-/* heterps-run launch --local N | --hosts A,B,… -- GRAPH …: a training on N processes of this machine, or on hosts that
- * ssh reaches, as on N nodes. Makes a key and hands it over, starts a process for each node, passes on the lines that
- * they print, and starts a lost process again, to go on from the last save.
+/* heterps-run launch --local N | --hosts A,B,… -- GRAPH …: a training on N processes of this machine, or on
+ * hosts that ssh reaches, as on N nodes. Makes a key and hands it over, starts a process for each node,
+ * passes on the lines that they print, and starts a lost process again, to go on from the last save.
  *
  *     this process ──fork, exec──▶ node 0 … N - 1     --nodes, --rank, --key-fd, --listen-fd      (launch_local.c)
  *                  ──ssh─────────▶ its far end ──fork, exec──▶ node R     the order by standard input (launch_hosts.c)
@@ -142,8 +142,8 @@ static bool has_saved(struct launch *l)
     return is_new;
 }
 
-/* Starts a process again that was lost, or says that it may go on, unless such starts have led to no new save. While
- * others run, starts for a host that is not reached do not count. */
+/* Starts a process again that was lost, or says that it may go on, unless such starts have led to no new
+ * save. While others run, starts for a host that is not reached do not count. */
 static status process_again(struct launch *l, uint32_t rank, const char *how, bool is_unreached)
 {
     struct launch_process *p = &l->process[rank];
@@ -201,9 +201,9 @@ static status process_ended(struct launch *l, uint32_t rank, int how)
     return ST_OK;
 }
 
-/* Node 0 ends last. If it was lost after others had ended, it does the job once more and needs them: starts nodes again
- * that had ended before node 0's last start. If a node's end was seen only after this start, the node is started again
- * if node 0 then runs longer than an end takes. */
+/* Node 0 ends last. If it was lost after others had ended, it does the job once more and needs them: starts
+ * nodes again that had ended before node 0's last start. If a node's end was seen only after this start, the
+ * node is started again if node 0 then runs longer than an end takes. */
 static status done_again(struct launch *l)
 {
     const struct launch_process *first = &l->process[0];
@@ -262,8 +262,8 @@ static void signals_look(struct launch *l)
     l->is_stopping = true;
 }
 
-/* Ends processes that have not ended by themselves after a failure or the job's end. If a far end does not listen,
- * kills its ssh at last. */
+/* Ends processes that have not ended by themselves after a failure or the job's end. If a far end does not
+ * listen, kills its ssh at last. */
 static void ends_make(struct launch *l)
 {
     const uint64_t now = clock_ns();

@@ -1,6 +1,6 @@
-/* heterps-run plan: decides which layer goes on which type of resource, and on how many units: for an instance, for a
- * layer table and a cluster, or for a graph that is profiled for a cluster. heterps-run pretrain: makes a policy to
- * begin with. */
+/* heterps-run plan: decides which layer goes on which type of resource, and on how many units: for an
+ * instance, for a layer table and a cluster, or for a graph that is profiled for a cluster. heterps-run
+ * pretrain: makes a policy to begin with. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

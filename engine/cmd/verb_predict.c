@@ -279,8 +279,8 @@ static status predict(struct crew *crew, const struct saved_options *options)
 
 /* --- on several nodes ------------------------------------------------------------------------- */
 
-/* Each node predicts the examples of its lanes, and node 0 writes all lines in the order of the data. Where words are
- * predicted, node 0 gets queries in place of lines, and finds the best words. */
+/* Each node predicts the examples of its lanes, and node 0 writes all lines in the order of the data. Where
+ * words are predicted, node 0 gets queries in place of lines, and finds the best words. */
 
 static status pieces_open(struct file_sink *sink, const char *name)
 {

@@ -88,8 +88,8 @@ static const struct flag flags[] = {
 };
 static const struct serve_flags defaults = {.idle_s = 60, .patience_s = 30};
 
-/* Parses "NAME=GRAPH:DIR", or "NAME=FILE" with a graph that has its model, into a copy that is cut up. The graph's path
- * ends at the first colon. */
+/* Parses "NAME=GRAPH:DIR", or "NAME=FILE" with a graph that has its model, into a copy that is cut up. The
+ * graph's path ends at the first colon. */
 static status model_parse(const char *text, char **copy, struct serve_model *model)
 {
     TRY(heap_text(copy, "%s", text));

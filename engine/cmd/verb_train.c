@@ -1,5 +1,6 @@
-/* heterps-run GRAPH (or: heterps-run train GRAPH): trains, evaluates, saves. heterps-run plan-memory GRAPH: how much
- * memory a training would take. heterps-run doctor GRAPH takes the same flags (cmd/verb_doctor.c). */
+/* heterps-run GRAPH (or: heterps-run train GRAPH): trains, evaluates, saves. heterps-run
+ * plan-memory GRAPH: how much memory a training would take. heterps-run doctor GRAPH takes the
+ * same flags (cmd/verb_doctor.c). */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -210,8 +211,8 @@ static char *resume_command(const char *graph, const struct run_options *o, cons
     return fclose(out) == 0 ? text : NULL;
 }
 
-/* For --again: goes on from the directory's save, if it has one. Of several nodes the first one decides, whatever flags
- * the others have: a node that has waited for it was started earlier, without --again. */
+/* For --again: goes on from the directory's save, if it has one. Of several nodes the first one decides,
+ * whatever flags the others have: a node that has waited for it was started earlier, without --again. */
 static status again_look(const struct session *s, struct train_options *options, bool is_again)
 {
     uint32_t is_there = is_again && options->out && model_dir_find(options->out) == ST_OK;
@@ -223,8 +224,8 @@ static status again_look(const struct session *s, struct train_options *options,
     return ST_OK;
 }
 
-/* Checks that all nodes evaluate the same number of sets. A node without lanes reads no data, and takes node 0's
- * number. */
+/* Checks that all nodes evaluate the same number of sets. A node without lanes reads no
+ * data, and takes node 0's number. */
 static status sets_tell(const struct session *s, struct train_options *options)
 {
     struct eval_sets *sets = &options->eval;

@@ -1,5 +1,5 @@
-/* Virtual workers for plan --workers: prints a table of the chosen proposal's stages, the reason for its number of
- * minibatches in flight, and the rates of the other allocations. */
+/* Virtual workers for plan --workers: prints a table of the chosen proposal's stages, the reason for its
+ * number of minibatches in flight, and the rates of the other allocations. */
 #include "engine/cmd/workers.h"
 
 #include <inttypes.h>

@@ -10,8 +10,8 @@ struct workers_asked {
     uint32_t distance, in_flight; /* in_flight 0: chosen here */
 };
 
-/* Tries what is asked for, and prints the proposal with the greatest rate. USAGE: an unknown name; INFEASIBLE: nothing
- * fits (the message has the first reason); also fails as planner_open and net_make do. */
+/* Tries what is asked for, and prints the proposal with the greatest rate. USAGE: an unknown name;
+ * INFEASIBLE: nothing fits (the message has the first reason); also fails as planner_open and net_make do. */
 MUST_USE status workers_plan(const struct planner_source *source, const struct workers_asked *asked);
 
 #endif

@@ -1,5 +1,5 @@
-/* A crew computes on a set-up (engine/crew/setup.h): it has a plan, the pipeline of the plan's stages, and the options
- * of its feeds. */
+/* A crew computes on a set-up (engine/crew/setup.h): it has a plan, the pipeline of the plan's
+ * stages, and the options of its feeds. */
 #ifndef HETERPS_ENGINE_CREW_CREW_H
 #define HETERPS_ENGINE_CREW_CREW_H
 
@@ -36,8 +36,8 @@ struct crew {
 
 /* Finds the cores; nothing computes yet, and nothing has to be closed. */
 void crew_begin(struct crew *crew, const struct crew_options *options);
-/* Plans one stage on all threads; for a set-up that trains, on each pipeline's share of the threads. USAGE: more
- * pipelines than threads. */
+/* Plans one stage on all threads; for a set-up that trains, on each pipeline's share of the threads.
+ * USAGE: more pipelines than threads. */
 MUST_USE status crew_plan_default(struct crew *crew, const struct setup *setup, bool share);
 /* Opens the pipeline of crew->plan, for training if the set-up trains; keeps the finished set-up. Fails as
  * pipeline_open. */
@@ -47,15 +47,15 @@ MUST_USE status crew_open(struct crew *crew, struct setup *setup, const struct c
 /* Frees the plan, too. Zeroed memory may be closed. */
 void crew_close(struct crew *crew);
 
-/* Between two jobs: takes `plan`, gives back the present pipeline's memory, and opens the plan's pipeline; feeds stay
- * as they are. If the pipeline cannot be opened, the present plan goes on: *is_changed is false, and a warning says
- * why. */
+/* Between two jobs: takes `plan`, gives back the present pipeline's memory, and opens the plan's pipeline;
+ * feeds stay as they are. If the pipeline cannot be opened, the present plan goes on: *is_changed is
+ * false, and a warning says why. */
 MUST_USE status crew_change(struct crew *crew, struct plan *plan, bool *is_changed);
 
 /* The field of the graph that is a user's history (format pairs), or NONE. */
 uint32_t crew_history(const struct crew *crew);
-/* Reads users' histories from the files of eval.exclude, once, and keeps them until close; *histories is NULL where the
- * graph has no history, or nothing is excluded. Fails as reader_open and reader_fill. */
+/* Reads users' histories from the files of eval.exclude, once, and keeps them until close; *histories is NULL
+ * where the graph has no history, or nothing is excluded. Fails as reader_open and reader_fill. */
 MUST_USE status crew_histories(struct crew *crew, const struct histories **histories);
 
 /* The options of a feed of this crew that reads `paths`, without those that training or predicting adds. */

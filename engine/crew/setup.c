@@ -76,8 +76,8 @@ status setup_text_check(const struct graph *graph, const char *path)
     return st;
 }
 
-/* Whether a table of the saved model has more rows than the store has room for; fills rows[table_count]. A damaged save
- * is reported when it is loaded. */
+/* Whether a table of the saved model has more rows than the store has room for; fills rows[table_count]. A
+ * damaged save is reported when it is loaded. */
 static bool rows_are_many(const struct setup *s, uint64_t *rows)
 {
     struct model_saved saved;

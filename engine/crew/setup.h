@@ -1,9 +1,10 @@
-/* A set-up, on which every use of a graph stands: the graph, its settings, its schema for readers, the model's memory.
+/* A set-up, on which every use of a graph stands: the graph, its settings, its schema
+ * for readers, the model's memory.
  *
  *     graph.bin ──setup_begin──▶ graph, settings ──(a plan may be made here)──▶ setup_finish ──▶ model (empty), schema
  *
- * A set-up computes nothing. Crews (engine/crew/crew.h) do; several may work on one set-up, one after another or side
- * by side. */
+ * A set-up computes nothing. Crews (engine/crew/crew.h) do; several may work on one set-up, one
+ * after another or side by side. */
 #ifndef HETERPS_ENGINE_CREW_SETUP_H
 #define HETERPS_ENGINE_CREW_SETUP_H
 
@@ -18,8 +19,9 @@ struct setup_options {
     bool training;
     /* training on one node, on cores, in one stage without replicas: lanes are joined (graph_lanes_join) */
     bool joins_lanes;
-    /* NULL, or the saved model that will be loaded for predicting only. Without a directory for rows on disk, rows then
-     * have no optimizer state in memory, and stay in the files of the save if RAM has no room for them. */
+    /* NULL, or the saved model that will be loaded for predicting only. Without a directory for
+     * rows on disk, rows then have no optimizer state in memory, and stay in the files of the
+     * save if RAM has no room for them. */
     const char *model;
 };
 
@@ -34,11 +36,11 @@ struct setup {
     struct model model;
 };
 
-/* Opens graph and settings. After a failure, here or in setup_finish, the caller calls setup_close. USAGE: settings
- * that exclude each other; also fails as graph_open_set and settings_read. */
+/* Opens graph and settings. After a failure, here or in setup_finish, the caller calls setup_close. USAGE:
+ * settings that exclude each other; also fails as graph_open_set and settings_read. */
 MUST_USE status setup_begin(struct setup *setup, const struct setup_options *options);
-/* Checks that the text in a graph has the settings and tables that a set-up needs; fails as settings_read, INVALID.
- * Keeps nothing. */
+/* Checks that the text in a graph has the settings and tables that a set-up needs; fails as
+ * settings_read, INVALID. Keeps nothing. */
 MUST_USE status setup_text_check(const struct graph *graph, const char *path);
 /* Takes the model's memory, and its directory on disk. MEMORY, IO, USAGE as model_open. */
 MUST_USE status setup_finish(struct setup *setup);
@@ -47,8 +49,8 @@ MUST_USE status setup_open(struct setup *setup, const struct setup_options *opti
 /* After its crews are closed. Zeroed memory may be closed. */
 void setup_close(struct setup *setup);
 
-/* The paths of `value` ("a.tsv,b.tsv"), the setting `key` ("data.path"), each taken relative to the graph file's
- * folder. malloc'd: yours, NULL after a failure. USAGE as trust_sources_check. */
+/* The paths of `value` ("a.tsv,b.tsv"), the setting `key` ("data.path"), each taken relative to the graph
+ * file's folder. malloc'd: yours, NULL after a failure. USAGE as trust_sources_check. */
 MUST_USE status setup_paths(const struct setup *setup, const char *key, const char *value, char **paths);
 
 /* Prints the plan of memory taken so far by part; without `all` and -v, small parts as one. */

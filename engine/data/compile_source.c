@@ -39,8 +39,8 @@ static const struct ini_entry *path_entry(const struct compile_source *s, const 
     return entry && *entry->value ? entry : NULL;
 }
 
-/* `paths` is the entry's value, of the setting `key`: relative to the model text's folder, but taken as they are where
- * --set gives them. */
+/* `paths` is the entry's value, of the setting `key`: relative to the model text's folder, but taken as
+ * they are where --set gives them. */
 static status reader_options_make(const struct compile_source *s, const struct ini_entry *entry, const char *key,
                                   const char *paths, struct reader_options *out)
 {
@@ -162,8 +162,8 @@ static status source_words(void *context, const struct vocabulary_settings *sett
 
 #define MOMENTS_MICRO 256u
 
-/* B. P. Welford, "Note on a method for calculating corrected sums of squares and products", Technometrics 4(3),
- * 1962. */
+/* B. P. Welford, "Note on a method for calculating corrected sums of squares and
+ * products", Technometrics 4(3), 1962. */
 struct moment {
     uint64_t count;
     double mean, square_sum;
@@ -240,8 +240,8 @@ static status source_moments(void *context, const char *const *columns, uint32_t
 #define LEARN_NODES  40000u
 #define LEARN_SWEEPS 100u
 
-/* The trees that are read: micro-batches of `micro` examples, whose nodes and edges lie one after another. A key is a
- * node, an edge, or both, so a micro-batch has no more nodes, and no more edges, than keys. */
+/* The trees that are read: micro-batches of `micro` examples, whose nodes and edges lie one after another. A
+ * key is a node, an edge, or both, so a micro-batch has no more nodes, and no more edges, than keys. */
 struct tree_sample {
     uint32_t micro, key_max, kind_count, count;
     struct tree_nodes set[LEARN_SETS + 1]; /* [count]; the next one */

@@ -1,6 +1,7 @@
-/* The generator of gen_criteo.h. A row costs 17 blocks of random numbers, 26 inversions and 300 bytes of text. So open
- * tabulates the numeric columns' 4096 quantiles with their digits, the distribution of frequent values with a guide
- * into it, and text and effects of each field's 4096 most frequent values; rarer values are computed when drawn. */
+/* The generator of gen_criteo.h. A row costs 17 blocks of random numbers, 26 inversions and 300 bytes of
+ * text. So open tabulates the numeric columns' 4096 quantiles with their digits, the distribution of
+ * frequent values with a guide into it, and text and effects of each field's 4096 most frequent values;
+ * rarer values are computed when drawn. */
 #include "engine/data/gen_criteo.h"
 
 #include <math.h>
@@ -25,8 +26,8 @@
 
 static const double bias_of_mean = -1.33, first_order = 0.29, second_order = 0.34, rarity = 100;
 
-/* Location and scale of the logarithm, offset, effect: small counts, large counts and one column with negatives, as
- * in real logs. */
+/* Location and scale of the logarithm, offset, effect: small counts, large counts and one column
+ * with negatives, as in real logs. */
 static const struct {
     double m, s, offset, effect;
 } numeric[GEN_CRITEO_DENSE] = {

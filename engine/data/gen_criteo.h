@@ -1,9 +1,9 @@
-/* Criteo-format click data with known click probabilities, for tests, demos and benchmarks: a planted model draws the
- * labels, so the best AUC and log loss that any learner can reach are known.
+/* Criteo-format click data with known click probabilities, for tests, demos and benchmarks: a planted model
+ * draws the labels, so the best AUC and log loss that any learner can reach are known.
  *
- * A line is label \t I1 … I13 \t C1 … C26 \n with decimal integers and 8 hexadecimal digits; a column may be empty. Row
- * i is a function of (seed, vocab, zipf, i) alone: a longer file continues a shorter one, and the rows after a training
- * file's are a test file of the same model.
+ * A line is label \t I1 … I13 \t C1 … C26 \n with decimal integers and 8 hexadecimal digits; a column may be
+ * empty. Row i is a function of (seed, vocab, zipf, i) alone: a longer file continues a shorter one, and the
+ * rows after a training file's are a test file of the same model.
  *
  * All random numbers are counter-based (engine/base/random.h), domain RANDOM_GEN. Row i draws from stream 0,
  * item i: the 32-bit words w[0], w[1], … of blocks 0, 1, …. `unit` is random_unit_f64; columns are numbered
@@ -27,16 +27,19 @@
  *                                                 keeps the click rate near a quarter for every seed
  *     + sum over columns n c[n] t(x[n])           t(x) = sign(x) ln(1 + |x|), the product's own transform; empty: 0
  *     + 0.29 sum over fields j f(j, k[j])         first order; empty: f = 0
- *     + 0.34 sum over pairs f(i, k[i]) f(j, k[j]) second order: the six pairs among C1 … C4 and the six among C5 … C8,
- *                                                 a factorisation machine's, with f as the latent vectors
+ *     + 0.34 sum over pairs f(i, k[i]) f(j, k[j]) second order:
+ *                                                 the six pairs among C1 … C4 and the six among C5 … C8, a
+ *                                                 factorisation machine's, with f as the latent vectors
  *   f(j, k) = h(v) 100 / (99 + k)                 v: word 0 of block 0 of stream 1, item j 2^32 + k
  *   h(v)    = (v odd ? 1 : -1) (1/2 + floor(v / 2) / 2^31) / sqrt(13/12)    of mean 0 and mean square 1
  *
- * Signs with magnitudes near 1 keep the variance of z, and so the best AUC, nearly the same from seed to seed, although
- * one value makes up a seventh of a field. Effects shrink with k, so that values too rare to be learned matter little.
+ * Signs with magnitudes near 1 keep the variance of z, and so the best AUC, nearly the same from seed
+ * to seed, although one value makes up a seventh of a field. Effects shrink with k, so that values too
+ * rare to be learned matter little.
  *
- * A model that is linear in the values and in t(x) cannot see the pairs, and stays at least 0.03 AUC below the best
- * possible; a small neural network learns them. The numbers are those of tests/quality/generated.sh. */
+ * A model that is linear in the values and in t(x) cannot see the pairs, and stays at least
+ * 0.03 AUC below the best possible; a small neural network learns them. The numbers are those
+ * of tests/quality/generated.sh. */
 #ifndef HETERPS_ENGINE_DATA_GEN_CRITEO_H
 #define HETERPS_ENGINE_DATA_GEN_CRITEO_H
 

@@ -1,5 +1,5 @@
-/* The generator of gen_graph.h. A row is made column by column, in the order of the format, from draws of its own
- * stream. */
+/* The generator of gen_graph.h. A row is made column by column, in the order of the
+ * format, from draws of its own stream. */
 #include "engine/data/gen_graph.h"
 
 #include <inttypes.h>
@@ -139,8 +139,8 @@ static uint32_t field_draw(struct gen_graph *g, struct draw *d, const struct gen
     return count;
 }
 
-/* The class of a field's values in a row: `first`'s for the first field, the same for the second if `is_match`, other
- * classes for the rest. */
+/* The class of a field's values in a row: `first`'s for the first field, the same for the second if
+ * `is_match`, other classes for the rest. */
 static uint32_t class_of(const struct gen_field *f, uint64_t first, bool is_match)
 {
     uint32_t class = (uint32_t)((first >> f->space % 16 * 4 & 15) % CLASSES);
@@ -206,8 +206,8 @@ static char *column_end(struct gen_graph *g, uint32_t *column, char *begin, char
     return end;
 }
 
-/* Draws the texts of the columns after the labels, in order, from `at` on. The texts of labels follow, because labels
- * depend on the columns. */
+/* Draws the texts of the columns after the labels, in order, from `at` on. The texts of labels follow,
+ * because labels depend on the columns. */
 static void columns_draw(struct gen_graph *g, struct draw *d, char *at, struct gen_criteo_truth *truth)
 {
     const struct reader_schema *s = g->o.schema;
@@ -365,8 +365,8 @@ static uint32_t leaves_max(const struct gen_graph *g)
     return most;
 }
 
-/* Draws the kind of a node over leaf_count leaves, and its number of children: none only over one leaf; one, for a kind
- * that takes no more, only while `spare` lasts. */
+/* Draws the kind of a node over leaf_count leaves, and its number of children: none only over one leaf; one,
+ * for a kind that takes no more, only while `spare` lasts. */
 static uint32_t kind_draw(struct gen_tree *t, uint32_t leaf_count, uint32_t *child_count)
 {
     const struct reader_schema *s = t->g->o.schema;
@@ -605,8 +605,8 @@ static size_t header_bytes_of(const struct gen_graph *g)
     return bytes;
 }
 
-/* Any tree can be made from a kind that may be a leaf and a kind with two children; labels stand in the numbers'
- * place. */
+/* Any tree can be made from a kind that may be a leaf and a kind with two children;
+ * labels stand in the numbers' place. */
 static status trees_check(const struct gen_graph *g)
 {
     const struct reader_schema *s = g->o.schema;
@@ -646,8 +646,8 @@ static status place(struct gen_graph *g)
     }
     g->label_bytes_max = TEXT_MAX + strlen(s->label_map);
     g->row_bytes_max = row_bytes_of(g, &ids_max);
-    /* A value in quotation marks has two marks, and at most two for each mark of its own; a row's texts lie behind the
-     * line. */
+    /* A value in quotation marks has two marks, and at most two for each mark of its own; a
+     * row's texts lie behind the line. */
     size_t header_bytes = header_bytes_of(g), quoted_bytes = 2 * g->row_bytes_max + 3 * g->order_count + 1;
     g->line_bytes_max = g->row_bytes_max + (quoted_bytes > header_bytes ? quoted_bytes : header_bytes);
     if (g->row_bytes_max > READER_LINE_BYTES_MAX)

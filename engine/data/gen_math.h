@@ -1,10 +1,11 @@
-/* Expressions with known values, for cells that compute exactly: MathFunc (DynPartition, section 5.1), a tree a
- * line, in `format = trees`, of the kinds const, sin, cos, add, mul:
+/* Expressions with known values, for cells that compute exactly: MathFunc (DynPartition, section 5.1), a tree
+ * a line, in `format = trees`, of the kinds const, sin, cos, add, mul:
  *
  *     (add:2.84147098 (sin:0.841470985 (const:1)) (const:2))
  *
- * A row has 1 to GEN_MATH_NODES_MAX nodes, each with its value (sched/trees/random_trees.h); a constant's value is the
- * float of its text, other values are computed from constants in double. Row i is a function of (seed, i) alone. */
+ * A row has 1 to GEN_MATH_NODES_MAX nodes, each with its value (sched/trees/random_trees.h); a
+ * constant's value is the float of its text, other values are computed from constants in double. Row i
+ * is a function of (seed, i) alone. */
 #ifndef HETERPS_ENGINE_DATA_GEN_MATH_H
 #define HETERPS_ENGINE_DATA_GEN_MATH_H
 

@@ -1,5 +1,5 @@
-/* The schema of a graph's columns and settings, for readers (io/read/reader.h). Its vocabularies are listed once, for
- * any number of readers.
+/* The schema of a graph's columns and settings, for readers (io/read/reader.h). Its vocabularies are listed
+ * once, for any number of readers.
  *
  *     graph: fields, denses, labels, words ──┐
  *     settings: [data]                       ├──▶ reader_schema */
@@ -20,8 +20,8 @@ struct schema {
     char *kind_names;
 };
 
-/* Keeps graph and settings until schema_close. INVALID: the value of a setting that is parsed only here, such as
- * data.separator. */
+/* Keeps graph and settings until schema_close. INVALID: the value of a setting that is parsed
+ * only here, such as data.separator. */
 MUST_USE status schema_open(struct schema *schema, const struct graph *graph, const struct settings *settings);
 void schema_close(struct schema *schema);
 /* Fills in the part that needs no graph: how the format is read. */

@@ -1,6 +1,6 @@
-/* A kind of devices is a row of functions and facts; engine/device/devices.def lists the kinds. Code that places, opens
- * or describes a stage asks the kind's row; engine/README.md lists the code that asks for the word itself, and the
- * steps to add a kind.
+/* A kind of devices is a row of functions and facts; engine/device/devices.def lists the kinds. Code that
+ * places, opens or describes a stage asks the kind's row; engine/README.md lists the code that asks for the
+ * word itself, and the steps to add a kind.
  *
  *     plan's stage ──device_kind_of──▶ row
  *         ──device_stage_open──▶ everything that the stage's devices share (on a card: its memory there)
@@ -52,12 +52,13 @@ struct device_kind {
     uint32_t streams;      /* workers of a replica, each of which takes micro-batches                  */
     uint32_t replicas_max; /* of a stage                                                                */
     bool has_cores;        /* units are cores of this node, in gangs, and in pools that stages share    */
-    /* Devices keep parameters, gradients and activations in memory of their own (device_begin, device_settle): each
-     * replica has the lanes of its own seats and its own part of the parameters; all else is computed on the host. */
+    /* Devices keep parameters, gradients and activations in memory of their own (device_begin,
+     * device_settle): each replica has the lanes of its own seats and its own part of the parameters;
+     * all else is computed on the host. */
     bool has_memory;
     bool imitates; /* a worker stands for all k units of its replica */
-    /* Optional; NULL: the stage's devices share nothing. INVALID: a layer that they cannot run, with the reason; USAGE:
-     * there is no such unit; MEMORY tells the bytes needed and free. */
+    /* Optional; NULL: the stage's devices share nothing. INVALID: a layer that they cannot run, with the
+     * reason; USAGE: there is no such unit; MEMORY tells the bytes needed and free. */
     status (*stage_open)(struct device_stage **stage, const struct device_stage_options *options);
     /* After device_open of all workers; optional. INVALID: the stage cannot be on several units. */
     status (*stage_join)(struct device_stage *stage);

@@ -1,12 +1,12 @@
-/* The texts of some columns of the data, beside its examples. The reader tells its lines (struct reader_listener); the
- * consumer of the examples takes their texts, in the same order.
+/* The texts of some columns of the data, beside its examples. The reader tells its lines (struct
+ * reader_listener); the consumer of the examples takes their texts, in the same order.
  *
  *     reader ──line──▶ wanted columns ──queue──▶ columns_next, once for each example
  *
- * Two formats have names for columns: csv, each file by the names in its own first line or by data.columns; criteo:
- * label, I1..I13, C1..C26. A text is what lies between the separators, without spaces around it but with its quotation
- * marks. Lines for prediction may lack the labels, whose texts are then empty. Memory: the queue holds what is read
- * ahead, and grows by doubling. */
+ * Two formats have names for columns: csv, each file by the names in its own first line or by data.columns;
+ * criteo: label, I1..I13, C1..C26. A text is what lies between the separators, without spaces around it but
+ * with its quotation marks. Lines for prediction may lack the labels, whose texts are then empty. Memory: the
+ * queue holds what is read ahead, and grows by doubling. */
 #ifndef HETERPS_ENGINE_EVAL_COLUMNS_H
 #define HETERPS_ENGINE_EVAL_COLUMNS_H
 
@@ -19,8 +19,8 @@ struct column_text {
     size_t bytes;
 };
 
-/* `names` has the form of data.columns: "C1, label". INVALID: the format has no names, or not these; for csv with a
- * line of names the reader fails instead. MEMORY. Keeps the set-up. */
+/* `names` has the form of data.columns: "C1, label". INVALID: the format has no names, or not these; for csv
+ * with a line of names the reader fails instead. MEMORY. Keeps the set-up. */
 MUST_USE status columns_open(struct columns **columns, const struct setup *setup, const char *names);
 /* NULL is ignored; the reader is closed before. */
 void columns_close(struct columns *columns);
@@ -29,8 +29,8 @@ const struct reader_listener *columns_listener(struct columns *columns);
 
 uint32_t columns_count(const struct columns *columns);
 const char *columns_name(const struct columns *columns, uint32_t i);
-/* Sets texts[columns_count] to the next example's, valid until the next call. One thread at a time, also while the
- * reader works on another thread. MEMORY. */
+/* Sets texts[columns_count] to the next example's, valid until the next call. One thread at a time, also
+ * while the reader works on another thread. MEMORY. */
 MUST_USE status columns_next(struct columns *columns, struct column_text *texts);
 
 #endif

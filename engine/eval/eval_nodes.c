@@ -1,5 +1,5 @@
-/* Sends terms as pieces, and rank 0's figures to all. A piece is a run of a micro-batch's examples: their count, then
- * their terms. Some thousand pieces an evaluation. */
+/* Sends terms as pieces, and rank 0's figures to all. A piece is a run of a micro-batch's examples: their
+ * count, then their terms. Some thousand pieces an evaluation. */
 #include "engine/eval/eval_nodes.h"
 
 #include <string.h>

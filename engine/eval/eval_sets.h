@@ -3,8 +3,8 @@
  *     --eval test.tsv                                        one set without a name
  *     --eval tomorrow=day9.tsv --eval holdout=a.tsv,b.tsv    two sets; the first decides about early stopping
  *
- * A text is FILE,… or NAME=FILE,…: the part before the first '=' is a name, if it has only letters, digits, '_', '.'
- * and '-', and the text's first path, '=' included, is not a file; "./a=b.tsv" is always a file. */
+ * A text is FILE,… or NAME=FILE,…: the part before the first '=' is a name, if it has only letters, digits,
+ * '_', '.' and '-', and the text's first path, '=' included, is not a file; "./a=b.tsv" is always a file. */
 #ifndef HETERPS_ENGINE_EVAL_EVAL_SETS_H
 #define HETERPS_ENGINE_EVAL_EVAL_SETS_H
 
@@ -32,8 +32,8 @@ struct eval_sets eval_sets_of(const char *paths);
 /* Takes a text apart; set->paths points into it. USAGE: a name without files, or too long; `flag` is for the
  * message. */
 MUST_USE status eval_set_parse(struct eval_set *set, const char *flag, const char *text);
-/* The sets of texts[count]. USAGE: also a set without a name beside others, two sets of one name, standard input twice,
- * too many sets. */
+/* The sets of texts[count]. USAGE: also a set without a name beside others, two sets of one name,
+ * standard input twice, too many sets. */
 MUST_USE status eval_sets_parse(struct eval_sets *sets, const char *flag, const char *const *texts, uint32_t count);
 /* Whether one of the sets reads standard input. */
 bool eval_sets_name_stdin(const struct eval_sets *sets);
@@ -51,14 +51,14 @@ struct eval_feeds {
 /* Copies the sets, and keeps their paths until eval_feeds_close. *feeds must not be moved. */
 void eval_feeds_begin(struct eval_feeds *feeds, const struct eval_sets *sets);
 void eval_feeds_close(struct eval_feeds *feeds);
-/* Opens a feed for set i, for one evaluation, unless its feed is open; closes another set's feed. A node without lanes
- * opens none. */
+/* Opens a feed for set i, for one evaluation, unless its feed is open; closes another set's feed. A
+ * node without lanes opens none. */
 MUST_USE status eval_feeds_open(struct eval_feeds *feeds, struct crew *crew, uint32_t i);
 /* Closes the open feed. */
 void eval_feeds_shut(struct eval_feeds *feeds);
-/* Opens every set once, so that a wrong path fails early, and takes room for its examples (evaluate_reserve). The feed
- * that takes most memory stays open and so is part of the plan. INVALID: one of several sets is a stream, which cannot
- * be opened twice. */
+/* Opens every set once, so that a wrong path fails early, and takes room for its examples (evaluate_reserve).
+ * The feed that takes most memory stays open and so is part of the plan. INVALID: one of several sets is a
+ * stream, which cannot be opened twice. */
 MUST_USE status eval_feeds_reserve(struct eval_feeds *feeds, struct crew *crew, struct heads *heads);
 /* evaluate_measure_as of the set whose feed is open, under its name. */
 MUST_USE status eval_feeds_measure(struct eval_feeds *feeds, struct crew *crew, struct heads *heads,

@@ -48,8 +48,8 @@ status evaluate_open(struct crew *c, const struct evaluate_options *o, struct fe
     return ST_OK;
 }
 
-/* Looks at the list's next path; false at its end. *is_file: other code can open it, too. An address has no size, and a
- * hash of its shown text in place of a file's number. */
+/* Looks at the list's next path; false at its end. *is_file: other code can open it, too. An address has no
+ * size, and a hash of its shown text in place of a file's number. */
 static bool path_next(const char **paths, struct stat *file, bool *is_file)
 {
     char path[PATH_MAX];

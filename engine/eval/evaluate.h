@@ -18,27 +18,27 @@ struct evaluate_options {
 };
 /* Opens a feed, so that a wrong path fails early; the feed serves one evaluation. */
 MUST_USE status evaluate_open(struct crew *crew, const struct evaluate_options *options, struct feed **feed);
-/* share[count]: each set's share of a budget that the data of training use, too: by bytes of text; where a size is not
- * known, all sets together get a tenth. */
+/* share[count]: each set's share of a budget that the data of training use, too: by bytes of text; where a
+ * size is not known, all sets together get a tenth. */
 void evaluate_shares(const struct setup *setup, const struct evaluate_options *options, uint32_t count,
                      const char *data, double *share);
-/* The lines that evaluation of `paths` reads after training on the paths `data`: where both name the same file, those
- * that training left out. */
+/* The lines that evaluation of `paths` reads after training on the paths `data`: where both name the same
+ * file, those that training left out. */
 enum reader_part evaluate_lines(const struct setup *setup, const char *paths, const char *data);
 /* Starts the feed and runs to the feed's end, or to a signal: STOPPED. Closes nothing. */
 MUST_USE status evaluate_run(struct crew *crew, struct feed *feed, forward_sink *sink, void *context);
 
 /* Takes room for the feed's examples, with a tenth to spare, and for ranking, so that the plan includes it. */
 MUST_USE status evaluate_reserve(struct crew *crew, const struct feed *feed, struct heads *heads);
-/* Runs evaluate_run into the heads of the crew's graph, and logs the result: as text, a line for each head, and as
- * event `eval`, which has the first loss's figures itself and all heads' figures, with bins, in `heads`. INVALID: there
- * is no example. */
+/* Runs evaluate_run into the heads of the crew's graph, and logs the result: as text, a line for each head,
+ * and as event `eval`, which has the first loss's figures itself and all heads' figures, with bins, in
+ * `heads`. INVALID: there is no example. */
 MUST_USE status evaluate_measure(struct crew *crew, struct feed *feed, struct heads *heads);
 /* The same with the name of a set (or NULL) in lines and events; then by_value_tell of `by` (or NULL). */
 MUST_USE status evaluate_measure_as(struct crew *crew, struct feed *feed, struct heads *heads, const char *set,
                                     struct by_value *by);
-/* Writes the figures that have a value, "AUC 0.76739, log loss 0.46335", into buffer, which is returned. of_known:
- * figures over words alone, else the others. */
+/* Writes the figures that have a value, "AUC 0.76739, log loss 0.46335", into buffer, which is returned.
+ * of_known: figures over words alone, else the others. */
 char *evaluate_figures_text(const struct head *head, bool of_known, char *buffer, size_t bytes);
 /* Fields of an event. */
 void evaluate_figures_event(const struct head *head);

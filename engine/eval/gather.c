@@ -1,5 +1,5 @@
-/* Sends pieces in blocks. A block has pieces of one step; it goes when it is full, or when the step is over, because
- * rank 0 waits for the step's end. */
+/* Sends pieces in blocks. A block has pieces of one step; it goes when it is full, or when the step is over,
+ * because rank 0 waits for the step's end. */
 #include "engine/eval/gather.h"
 
 #include <string.h>
@@ -102,8 +102,8 @@ static status piece_read(const struct gather *g, uint32_t from, const uint8_t *a
     return ST_OK;
 }
 
-/* Takes in the node's pieces of steps up to `step`; *is_end: its last piece has come. `drop`: hears the pieces, and
- * takes none. */
+/* Takes in the node's pieces of steps up to `step`; *is_end: its last piece has come. `drop`:
+ * hears the pieces, and takes none. */
 static status node_hear(struct gather *g, uint32_t from, uint64_t step, bool drop, bool *is_end)
 {
     *is_end = false;

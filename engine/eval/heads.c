@@ -1,5 +1,5 @@
-/* Sums over the examples of an evaluation, by a head's kind. The line of an op names the functions that add an example
- * and that finish. */
+/* Sums over the examples of an evaluation, by a head's kind. The line of an op names the functions that
+ * add an example and that finish. */
 #include "engine/eval/heads.h"
 
 #include <math.h>
@@ -89,8 +89,8 @@ static void hinge_add(const struct seen *s, uint32_t b, double sums[2])
     sums[1] = positive > negative ? 1 : positive == negative ? 0.5 : 0;
 }
 
-/* Accuracy as in the metric of that name: 1 if the label has the greatest logit, shared among classes of equal
- * logits. */
+/* Accuracy as in the metric of that name: 1 if the label has the greatest logit, shared
+ * among classes of equal logits. */
 static void softmax_add(const struct seen *s, uint32_t b, double sums[2])
 {
     const uint32_t cols = op_predict_cols(s->c->graph, s->n);
@@ -321,8 +321,8 @@ status heads_add(struct heads *heads, const struct slot *slot)
 
 /* --- terms ------------------------------------------------------------------------------------ */
 
-/* The places of examples' terms: all weights, then all groups, then of each head two numbers an example, of a binary
- * head logit and label. */
+/* The places of examples' terms: all weights, then all groups, then of each head two numbers an example, of
+ * a binary head logit and label. */
 struct terms {
     float *weight;
     uint64_t *group;

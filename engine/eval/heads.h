@@ -10,8 +10,8 @@
  *                                 and hit rates. An example whose target is no word then counts in the ranking alone
  *   metrics                       the mean
  *
- * Losses are without the head's weight, so that they can be compared. Where the data have weights, means count each
- * example as often as its weight says: an example of weight 2 is two. */
+ * Losses are without the head's weight, so that they can be compared. Where the data have weights, means
+ * count each example as often as its weight says: an example of weight 2 is two. */
 #ifndef HETERPS_ENGINE_EVAL_HEADS_H
 #define HETERPS_ENGINE_EVAL_HEADS_H
 
@@ -61,11 +61,11 @@ struct heads {
 
 /* How many numbers a loss predicts for an example: 1, or one for every class if there are more than two. */
 uint32_t head_predict_count(const struct graph *g, const struct graph_node *loss);
-/* Writes a loss's predictions for example b of a micro-batch whose forward pass is done (enum op_predicts): values[0 ..
- * head_predict_count). */
+/* Writes a loss's predictions for example b of a micro-batch whose forward pass is done (enum op_predicts):
+ * values[0 .. head_predict_count). */
 void head_predict(const struct op_context *c, const struct graph_node *loss, uint32_t b, double *values);
-/* The same for a node of example b's tree, of a loss at all nodes (softmax_nodes): place 0 is the root, the last
- * node. */
+/* The same for a node of example b's tree, of a loss at all nodes (softmax_nodes):
+ * place 0 is the root, the last node. */
 void head_predict_node(const struct op_context *c, const struct graph_node *loss, uint32_t b, uint32_t place,
                        double *values);
 
@@ -75,16 +75,16 @@ MUST_USE status heads_open(struct heads *heads, const struct graph *graph);
 void heads_close(struct heads *heads);
 /* Takes room for the examples, so that no later growth is needed; after heads_rank also room for ranking. */
 MUST_USE status heads_reserve(struct heads *heads, uint64_t example_count);
-/* Makes the heads ready for an evaluation: where words are ranked, opens the ranking unless it is open; the crew's
- * pipeline then serves it until heads_close. Fails as rank_open. */
+/* Makes the heads ready for an evaluation: where words are ranked, opens the ranking unless it is open; the
+ * crew's pipeline then serves it until heads_close. Fails as rank_open. */
 MUST_USE status heads_rank(struct heads *heads, struct crew *crew);
 /* Takes in a slot whose forward pass is done. INVALID: a label names no class. */
 MUST_USE status heads_add(struct heads *heads, const struct slot *slot);
-/* INVALID: a label names no class; `first` is the number of the slot's first example within the evaluation, for the
- * message. */
+/* INVALID: a label names no class; `first` is the number of the slot's first example within
+ * the evaluation, for the message. */
 MUST_USE status heads_labels_check(const struct heads *heads, const struct slot *slot, uint64_t first);
-/* Where several nodes evaluate: the bytes of the terms of examples, the numbers that heads_add takes in; a multiple of
- * 8. */
+/* Where several nodes evaluate: the bytes of the terms of examples, the numbers that
+ * heads_add takes in; a multiple of 8. */
 size_t heads_terms_bytes(const struct heads *heads, uint32_t example_count);
 /* Writes the terms of examples [begin, end) of a slot whose forward pass is done, and whose labels are right. */
 void heads_terms_write(const struct heads *heads, const struct slot *slot, uint32_t begin, uint32_t end, void *to);
@@ -100,26 +100,26 @@ union head_sample {
     };
     float sum[2];
 };
-/* Sets samples[0 .. example_count) for a micro-batch whose forward pass is done. Without `all` only the numbers of a
- * loss's main figure, which training has, too; the rest is NaN. */
+/* Sets samples[0 .. example_count) for a micro-batch whose forward pass is done. Without `all` only the
+ * numbers of a loss's main figure, which training has, too; the rest is NaN. */
 void head_samples(const struct head *head, const struct op_context *c, bool all, union head_sample *samples);
-/* The same from terms of example_count examples: the samples of head h, with `all`; whether example e counts for no
- * figure; the weights, or NULL where all are 1. */
+/* The same from terms of example_count examples: the samples of head h, with `all`; whether example e counts
+ * for no figure; the weights, or NULL where all are 1. */
 void heads_terms_samples(const struct heads *heads, const void *terms, uint32_t example_count, uint32_t h,
                          union head_sample *samples);
 bool heads_terms_are_left_out(const struct heads *heads, const void *terms, uint32_t example_count, uint32_t e);
 const float *heads_terms_weights(const struct heads *heads, const void *terms, uint32_t example_count);
-/* Sets the values of a head that is in no evaluation; values that need more than samples are NaN: group_auc, and those
- * of ranked words. `weight` is [count], or NULL where the data have none. Takes no memory if heads_reserve has taken
- * room for `count`. */
+/* Sets the values of a head that is in no evaluation; values that need more than samples are NaN: group_auc,
+ * and those of ranked words. `weight` is [count], or NULL where the data have none. Takes no memory if
+ * heads_reserve has taken room for `count`. */
 void head_samples_measure(struct head *head, const union head_sample *samples, const float *weight, uint64_t count);
 
 /* The first loss, which stands for the model where one number has to. */
 const struct head *heads_main(const struct heads *heads);
 /* The figure that stands for a head: a loss's figure that is_loss, or a metric's only figure. */
 uint32_t head_main_figure(const struct head *head);
-/* Finds the figure called `name`: HEAD.FIGURE by its key, HEAD (head_main_figure), or FIGURE of the first loss. False:
- * there is no such figure, or its values are neither better nor worse. */
+/* Finds the figure called `name`: HEAD.FIGURE by its key, HEAD (head_main_figure), or FIGURE of the first
+ * loss. False: there is no such figure, or its values are neither better nor worse. */
 bool heads_figure_find(const struct heads *heads, const char *name, uint32_t *head, uint32_t *figure);
 /* Writes the names that heads_figure_find knows, "auc, logloss, …", into buffer, which is returned. */
 char *heads_figure_names(const struct heads *heads, char *buffer, size_t bytes);

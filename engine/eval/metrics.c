@@ -1,15 +1,15 @@
 /* Exact metrics of a binary classifier, from the logits and labels of every example.
  *
- * The AUC is the Mann-Whitney statistic: examples are sorted by score, and each run of equal scores shares its
- * average rank. Counted in half pairs so that ties stay integers:
+ * The AUC is the Mann-Whitney statistic: examples are sorted by score, and each run of equal scores shares
+ * its average rank. Counted in half pairs so that ties stay integers:
  *
  *      U2 = sum over runs of  positives * (2 * negatives before the run + negatives in the run)
  *      AUC = U2 / (2 * P * N)
  *
- * Scores are sorted as integers of the same order, by a radix sort in place (McIlroy, Bostic, McIlroy, "Engineering
- * Radix Sort", Computing Systems 6(1), 1993: the American flag sort), 8 bits a level. Equal scores may end in any
- * order, which changes no sum above, so an evaluation needs only five bytes an example; weights and groups take records
- * (metrics_record.c). */
+ * Scores are sorted as integers of the same order, by a radix sort in place (McIlroy, Bostic, McIlroy,
+ * "Engineering Radix Sort", Computing Systems 6(1), 1993: the American flag sort), 8 bits a level. Equal
+ * scores may end in any order, which changes no sum above, so an evaluation needs only five bytes an example;
+ * weights and groups take records (metrics_record.c). */
 #include "engine/eval/metrics.h"
 
 #include <math.h>
@@ -156,8 +156,8 @@ static void flag_sort(uint32_t *key, uint8_t *label, size_t count, int shift)
         begin += digit_count;
         end[digit] = begin;
     }
-    /* A lifted element goes to the next place of its pile, and the element there is lifted, until an element of the
-     * pile at hand closes the cycle. */
+    /* A lifted element goes to the next place of its pile, and the element there is lifted, until an element
+     * of the pile at hand closes the cycle. */
     for (uint32_t digit = 0; digit < RADIX_SIZE; digit++) {
         while (next[digit] < end[digit]) {
             uint32_t k = key[next[digit]];

@@ -1,5 +1,5 @@
-/* Measures predictions: exact AUC, average precision, log loss, normalised entropy, calibration, as a whole and by
- * bins; also over weighted examples, and within groups. */
+/* Measures predictions: exact AUC, average precision, log loss, normalised entropy, calibration, as a whole
+ * and by bins; also over weighted examples, and within groups. */
 #ifndef HETERPS_ENGINE_EVAL_METRICS_H
 #define HETERPS_ENGINE_EVAL_METRICS_H
 
@@ -17,24 +17,24 @@ struct metrics_record {
     float signed_weight; /* w of a positive, -w of a negative; a negative may have -0 */
 };
 
-/* Bin i: examples whose prediction is in [i / 10, (i + 1) / 10), in the last bin up to and with 1. Sums, and in a
- * result means. */
+/* Bin i: examples whose prediction is in [i / 10, (i + 1) / 10), in the last bin up to and with
+ * 1. Sums, and in a result means. */
 #define METRICS_BINS 10
 struct metrics_bin {
     uint64_t example_count;
     double weight, prediction, label;
 };
 
-/* A tenth of the examples, by weight, in the order of their predictions. Where clicks are rare, one of the bins above
- * has nearly all examples, and tenths tell more. Equal predictions are together, in the tenth of their middle, so a
- * tenth may be empty. */
+/* A tenth of the examples, by weight, in the order of their predictions. Where clicks are rare, one of the
+ * bins above has nearly all examples, and tenths tell more. Equal predictions are together, in the tenth of
+ * their middle, so a tenth may be empty. */
 struct metrics_tenth {
     struct metrics_bin means;
     double first, last; /* the least prediction in it, and the greatest */
 };
 
-/* A collection: for each example a (logit, label), 5 bytes, or a record; grows by doubling (memory part "evaluation").
- * Zero-initialise. */
+/* A collection: for each example a (logit, label), 5 bytes, or a record; grows by doubling (memory part
+ * "evaluation"). Zero-initialise. */
 struct metrics {
     bool has_weight, has_group;    /* of the examples; set before the first is added or reserved */
     float *logit;                  /* [example_max], without weights and groups */
@@ -49,21 +49,22 @@ struct metrics {
 struct metrics_result {
     uint64_t example_count;
     double auc; /* Mann-Whitney: P(score of a positive > of a negative) + half of ties; NaN if one class is absent */
-    /* area under the curve of precision over recall, as a sum over distinct scores from the greatest on: (recall at the
-     * score - recall before it) times precision at the score (average precision: Boyd, Eng, Page, "Area under the
-     * Precision-Recall Curve", ECML 2013, section 3; no interpolation, equal scores together, as scikit-learn's
-     * average_precision_score); NaN as above */
+    /* area under the curve of precision over recall, as a sum over distinct scores from the greatest on:
+     * (recall at the score - recall before it) times precision at the score (average precision: Boyd, Eng,
+     * Page, "Area under the Precision-Recall Curve", ECML 2013, section 3; no interpolation, equal scores
+     * together, as scikit-learn's average_precision_score); NaN as above */
     double pr_auc;
-    /* mean of the AUC within each group that has both classes, weighted by the examples of the group (Zhu et al.,
-     * "Optimized Cost per Click in Taobao Display Advertising", KDD 2017, section 4.2); NaN if no group has both */
+    /* mean of the AUC within each group that has both classes, weighted by the examples of the
+     * group (Zhu et al., "Optimized Cost per Click in Taobao Display Advertising", KDD 2017,
+     * section 4.2); NaN if no group has both */
     double group_auc;
     /* mean binary cross-entropy in nats */
     double logloss;
     double ne; /* logloss / entropy of the mean label (He et al., ADKDD 2014, eq. 1); NaN as above                 */
     /* sum of predictions / sum of labels (He et al., section 2); NaN without positives */
     double calibration;
-    /* means of predictions and labels, NaN in an empty bin: the reliability diagram of Niculescu-Mizil, Caruana, ICML
-     * 2005 */
+    /* means of predictions and labels, NaN in an empty bin: the reliability diagram of
+     * Niculescu-Mizil, Caruana, ICML 2005 */
     struct metrics_bin bins[METRICS_BINS];
     struct metrics_tenth tenths[METRICS_BINS]; /* likewise; all empty where auc is NaN */
 };

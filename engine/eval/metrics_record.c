@@ -1,12 +1,14 @@
-/* AUC and average precision over examples with weights and groups. With the examples in the order of their scores, in
- * runs of equal scores,
+/* AUC and average precision over examples with weights and groups. With the examples in the order of their
+ * scores, in runs of equal scores,
  *
  *      2 U = sum over runs of  P_run * (2 * N_before + N_run)        AUC = 2 U / (2 * P * N)
  *
- * where P and N are sums of weights of positives and negatives. Sums are exact for integer weights below 2^26 in all.
+ * where P and N are sums of weights of positives and negatives. Sums are exact for
+ * integer weights below 2^26 in all.
  *
- * Records are sorted in place by group and key, or by key alone, by the American flag sort of metrics.c, a byte a level
- * from the most significant on. The order of two equal records follows from their places, and so from the data. */
+ * Records are sorted in place by group and key, or by key alone, by the American flag sort of
+ * metrics.c, a byte a level from the most significant on. The order of two equal records follows from
+ * their places, and so from the data. */
 #include <math.h>
 
 #include "engine/eval/metrics.h"

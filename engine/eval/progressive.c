@@ -131,8 +131,8 @@ void progressive_close(struct progressive *p)
     free(p);
 }
 
-/* Different for micro-batches under way: those of one step, or, where steps overlap, of steps of one micro-batch; with
- * several nodes those of two steps. */
+/* Different for micro-batches under way: those of one step, or, where steps overlap, of steps of one
+ * micro-batch; with several nodes those of two steps. */
 static uint32_t cell_of(const struct progressive *p, uint64_t step, uint32_t micro_index)
 {
     if (p->reduce) return (uint32_t)(step % 2) * (p->cell_count / 2) + micro_index;

@@ -208,8 +208,8 @@ static status excluded_read(struct rank *r, const char *paths)
 
 /* --- one row of scores ------------------------------------------------------------------------ */
 
-/* Finds the `top` best words of a row, the best first, of equal scores the lower number; fills `word` and top_score;
- * returns their count. Words of score -infinity are left out. */
+/* Finds the `top` best words of a row, the best first, of equal scores the lower number; fills `word` and
+ * top_score; returns their count. Words of score -infinity are left out. */
 static uint32_t top_find(struct rank *r, const float *scores, uint32_t top, uint32_t *word)
 {
     const size_t word_count = r->words->word_count;

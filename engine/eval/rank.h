@@ -1,23 +1,25 @@
-/* Ranking over a whole vocabulary, for models that were trained against a few drawn candidates (losses nce and
- * sampled_softmax on a [match], and shared_softmax, which matches by itself): scores every word with every query, as
- * the match does.
+/* Ranking over a whole vocabulary, for models that were trained against a few drawn candidates (losses nce
+ * and sampled_softmax on a [match], and shared_softmax, which matches by itself): scores every word with
+ * every query, as the match does.
  *
  *     all words ──forward pass──▶ match's second input: a vector a word ──▶ panels ─┐
  *                                                                                   ├─▶ scores [queries, words]
  *     data ──forward pass──▶ match's first input: a query an example, or a user ────┘
  *
- * If examples belong to groups (users), the figures are recall, hit rate and NDCG (engine/eval/rank_groups.h) of the
- * words that are best for the group's first example, whatever the order of the examples. Words that eval.exclude lists
- * for the group are not ranked, and not relevant. Lines also leave out words of the query's history (format pairs), if
- * the history has keys of items. Without groups, figures are over examples:
+ * If examples belong to groups (users), the figures are recall, hit rate and NDCG
+ * (engine/eval/rank_groups.h) of the words that are best for the group's first example, whatever the order
+ * of the examples. Words that eval.exclude lists for the group are not ranked, and not relevant. Lines
+ * also leave out words of the query's history (format pairs), if the history has keys of items. Without
+ * groups, figures are over examples:
  *   log loss    -log softmax(scores)[target], perplexity its exp
  *   hit rate@k  share of examples whose target is among the k best, equal scores at their middle place; k = 1, 10
  *
- * Figures over groups are of the eval.top best words, and of those of eval.cutoffs. A target that is no word of the
- * vocabulary counts as not found, and has no log loss. Figures are over all targets, and once more over words alone.
+ * Figures over groups are of the eval.top best words, and of those of eval.cutoffs. A target that is
+ * no word of the vocabulary counts as not found, and has no log loss. Figures are over all targets,
+ * and once more over words alone.
  *
- * Memory: words x (dimension + 1) floats and at most SCORES_BYTES of scores, taken at open, and that of groups. Cost:
- * two operations a word, query and dimension, on the thread that gives the slots. */
+ * Memory: words x (dimension + 1) floats and at most SCORES_BYTES of scores, taken at open, and that of
+ * groups. Cost: two operations a word, query and dimension, on the thread that gives the slots. */
 #ifndef HETERPS_ENGINE_EVAL_RANK_H
 #define HETERPS_ENGINE_EVAL_RANK_H
 
@@ -30,8 +32,8 @@ struct rank;
 uint32_t rank_head(const struct graph *graph);
 /* The field of that loss's candidates. */
 uint32_t rank_field(const struct graph *graph, uint32_t head);
-/* Takes predictions, in the order of the queries: a query's best words, the best first, tabs between them, and a line
- * end; "nan" for a malformed line. */
+/* Takes predictions, in the order of the queries: a query's best words, the best first, tabs between them,
+ * and a line end; "nan" for a malformed line. */
 struct rank_lines {
     void *context;
     status (*take)(void *context, const char *line, size_t bytes);
@@ -53,9 +55,9 @@ size_t rank_query_bytes(const struct rank_query_shape *shape);
 /* Writes the query of example e of a slot whose forward pass is done. */
 void rank_query_write(const struct rank_query_shape *shape, const struct slot *slot, uint32_t e, void *to);
 
-/* Opens the ranking by the loss of rank_head; *rank is NULL if there is none. Keeps the crew. With `lines`, which are
- * copied, nothing is measured: every example, or with groups a group's first, gives a line. Reads the files of
- * eval.exclude, and fails as reader_open and reader_fill. */
+/* Opens the ranking by the loss of rank_head; *rank is NULL if there is none. Keeps the crew. With `lines`,
+ * which are copied, nothing is measured: every example, or with groups a group's first, gives a line. Reads
+ * the files of eval.exclude, and fails as reader_open and reader_fill. */
 MUST_USE status rank_open(struct rank **rank, struct crew *crew, const struct rank_lines *lines);
 /* Bytes of the longest possible line, of a ranking opened for lines. */
 size_t rank_line_bytes_max(const struct rank *rank);
@@ -63,8 +65,8 @@ void rank_close(struct rank *rank);
 
 /* Computes the vectors of all words with the model as it is, on the idle pipeline, and begins anew. STOPPED. */
 MUST_USE status rank_begin(struct rank *rank);
-/* A forward_sink's work: takes slots in the order of the data. Lines have eval.top words, or top_max if that is
- * fewer. */
+/* A forward_sink's work: takes slots in the order of the data. Lines have eval.top
+ * words, or top_max if that is fewer. */
 MUST_USE status rank_add(struct rank *rank, const struct slot *slot);
 /* Takes one example of a slot, for a line of `top` words, at most top_max. *has_line: the example gives a line. */
 MUST_USE status rank_add_example(struct rank *rank, const struct slot *slot, uint32_t e, uint32_t top, bool *has_line);
@@ -74,8 +76,8 @@ MUST_USE status rank_flush(struct rank *rank);
 void rank_groups_anew(struct rank *rank);
 /* Whether example e's target is no word. */
 bool rank_target_is_unknown(const struct rank *rank, const struct micro_batch *m, uint32_t e);
-/* The same for queries that come as bytes, 8-byte aligned; rank_query_add is rank_add of one query. INVALID: the bytes
- * are no query. */
+/* The same for queries that come as bytes, 8-byte aligned; rank_query_add is rank_add of one query.
+ * INVALID: the bytes are no query. */
 bool rank_query_is_unknown(const struct rank *rank, const void *query);
 MUST_USE status rank_query_add(struct rank *rank, const void *query);
 /* Whether an example has come since rank_begin. NULL: no. */

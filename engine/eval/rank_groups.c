@@ -233,8 +233,8 @@ static void sums_divide(struct rank_figures *sums, uint64_t count)
     sums->ndcg /= (double)count;
 }
 
-/* Writes the words among a group's sorted targets over the first targets, each once, without excluded words; counts all
- * relevant items. */
+/* Writes the words among a group's sorted targets over the first targets, each once, without excluded
+ * words; counts all relevant items. */
 static struct relevant relevant_find(const struct rank_groups *g, struct rank_pair *target, size_t count)
 {
     size_t excluded_count;

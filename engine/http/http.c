@@ -1,8 +1,8 @@
 /* Connections and their bounds.
  *
- * libevent's server gives no list of its connections. So each connection is noted when it is accepted: on_accept makes
- * its bufferevent, and on_adopt, as soon as libevent has completed the connection, finds it in the bufferevent's
- * callbacks. */
+ * libevent's server gives no list of its connections. So each connection is noted when it is accepted:
+ * on_accept makes its bufferevent, and on_adopt, as soon as libevent has completed the connection, finds it
+ * in the bufferevent's callbacks. */
 #include "engine/http/http.h"
 
 #include <arpa/inet.h>
@@ -111,8 +111,8 @@ static void on_input(struct evbuffer *buffer, const struct evbuffer_cb_info *inf
     struct connection *c = context;
     held_add(c, info->n_added, info->n_deleted);
     if (info->n_added && c->owes_since == 0 && !c->is_asking) c->owes_since = c->http->sweeps;
-    /* In the middle of a request no answer could say why. A request longer than its largest body and headers is a line
-     * of a chunk without an end, for which libevent looks from the first byte each time. */
+    /* In the middle of a request no answer could say why. A request longer than its largest body and headers
+     * is a line of a chunk without an end, for which libevent looks from the first byte each time. */
     if ((c->http->held > c->http->options.held_max && c->held > HELD_FREE_BYTES) ||
         evbuffer_get_length(buffer) > c->http->options.body_max + 2 * (size_t)HEADERS_BYTES)
         shutdown(c->fd, SHUT_RDWR);
@@ -159,8 +159,8 @@ static void on_close(struct evhttp_connection *connection, void *context)
     h->options.gone(h->options.context);
 }
 
-/* Adopts the fresh connections: the server has set callbacks whose argument is libevent's connection. If the server has
- * given a connection up, there is no argument. */
+/* Adopts the fresh connections: the server has set callbacks whose argument is libevent's connection. If the
+ * server has given a connection up, there is no argument. */
 static void on_adopt(evutil_socket_t unused, short what, void *context)
 {
     struct http *h = context;
@@ -243,8 +243,8 @@ static void on_early_event(struct bufferevent *bev, short what, void *unused)
     on_early(bev, unused);
 }
 
-/* The server stops reading until the answer is written: two calls of the system, in vain, as most clients send nothing
- * meanwhile. So reading goes on until something comes. */
+/* The server stops reading until the answer is written: two calls of the system, in vain, as most clients
+ * send nothing meanwhile. So reading goes on until something comes. */
 static void reading_go_on(struct connection *c)
 {
     if (evbuffer_get_length(bufferevent_get_output(c->bev)) != 0) return; /* "100 Continue" is still being written */
@@ -300,8 +300,8 @@ static const char *date_now(struct http *h)
     return h->date;
 }
 
-/* Writes the answer at once, as far as the socket takes it; libevent, which would first wait for the socket, writes the
- * rest. The connection may be freed when this returns. */
+/* Writes the answer at once, as far as the socket takes it; libevent, which would first wait for the socket,
+ * writes the rest. The connection may be freed when this returns. */
 static void answer_write(struct connection *c)
 {
     struct evbuffer *output = bufferevent_get_output(c->bev);
@@ -341,8 +341,8 @@ void http_reply(struct http *h, struct evhttp_request *request, int code, const 
     h->answers[index]++;
     if (evhttp_request_get_command(request) == EVHTTP_REQ_HEAD) body_to_length(headers, body);
     evhttp_send_reply(request, codes[index].code, codes[index].phrase, body);
-    /* What comes before the answer is written is read after it, even the connection's end. libevent has begun to read
-     * again, and would drop requests that came before the end. */
+    /* What comes before the answer is written is read after it, even the connection's end. libevent has begun
+     * to read again, and would drop requests that came before the end. */
     if (c && (h->is_handling || evbuffer_get_length(bufferevent_get_input(c->bev)) != 0))
         (void)bufferevent_disable(c->bev, EV_READ);
     if (c && !h->is_handling) answer_write(c);
@@ -423,8 +423,8 @@ static void address_tell(struct http *h)
              ntohs(is_six ? a.six.sin6_port : a.four.sin_port));
 }
 
-/* Raises the limit of descriptors to what the connections need; or, where their number is not given, sets it to what
- * the limit allows. */
+/* Raises the limit of descriptors to what the connections need; or, where their number is not given,
+ * sets it to what the limit allows. */
 static status fds_plan(struct http *h)
 {
     struct rlimit limit;

@@ -1,6 +1,6 @@
-/* HTTP/1.1 by libevent, with bounds: on the number of connections; on the time a client may take to send a request
- * once begun, or to read an answer; on the time a connection may be idle; on the size of a request, and of all requests
- * together. Everything runs on the thread that runs the event base.
+/* HTTP/1.1 by libevent, with bounds: on the number of connections; on the time a client may take to send a
+ * request once begun, or to read an answer; on the time a connection may be idle; on the size of a request,
+ * and of all requests together. Everything runs on the thread that runs the event base.
  *
  *     listener ──▶ connection ──request──▶ handler … http_reply ──▶ connection, which may ask again
  *        ▲              │
@@ -36,9 +36,10 @@ struct http_options {
     void *context;
 };
 
-/* An event base; NULL: the system gives none. libevent's warnings go into the log, as details. many_requests: changes
- * to what is waited for are collected, and the system is told once a round instead of several times a request. Such a
- * base may name a descriptor that has been closed meanwhile and now belongs to another thread; epoll refuses it. */
+/* An event base; NULL: the system gives none. libevent's warnings go into the log, as details.
+ * many_requests: changes to what is waited for are collected, and the system is told once a round instead of
+ * several times a request. Such a base may name a descriptor that has been closed meanwhile and now belongs
+ * to another thread; epoll refuses it. */
 struct event_base *http_base_new(bool many_requests);
 
 struct http;

@@ -1,6 +1,6 @@
-/* Names of hosts, services and protocols, which libevent could ask the C library for, and does not here. In a static
- * program the C library's functions load shared libraries of the system. build.sh links libevent's calls to the
- * functions below (--wrap). */
+/* Names of hosts, services and protocols, which libevent could ask the C library for, and does not here. In a
+ * static program the C library's functions load shared libraries of the system. build.sh links libevent's
+ * calls to the functions below (--wrap). */
 #include <netdb.h>
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
-/* Tokens of a file, one a line. A client sends one as `Authorization: Bearer TOKEN`, or, as a browser can, as the
- * password of `Authorization: Basic`. A comparison takes the same time whatever the client sends. */
+/* Tokens of a file, one a line. A client sends one as `Authorization: Bearer TOKEN`, or, as a browser can, as
+ * the password of `Authorization: Basic`. A comparison takes the same time whatever the client sends. */
 #ifndef HETERPS_ENGINE_HTTP_TOKEN_H
 #define HETERPS_ENGINE_HTTP_TOKEN_H
 
@@ -18,8 +18,8 @@ struct tokens {
     size_t bytes[TOKENS_MAX];
 };
 
-/* Reads the tokens; a line that is empty or begins with # is none. INVALID: the file has none or more than TOKENS_MAX,
- * or a token has fewer than 16 or more than TOKEN_BYTES_MAX bytes; IO. */
+/* Reads the tokens; a line that is empty or begins with # is none. INVALID: the file has none or more than
+ * TOKENS_MAX, or a token has fewer than 16 or more than TOKEN_BYTES_MAX bytes; IO. */
 MUST_USE status tokens_read(struct tokens *tokens, const char *path);
 /* Whether `authorization`, a header's value or NULL, has one of the tokens. */
 bool tokens_match(const struct tokens *tokens, const char *authorization);

@@ -1,5 +1,6 @@
-/* The static program, which carries the image as bytes. The image is not packed: half of it are kernels that are packed
- * already, and only machines with a card ever touch its pages. build.sh knows that this file depends on the image. */
+/* The static program, which carries the image as bytes. The image is not packed: half of it are
+ * kernels that are packed already, and only machines with a card ever touch its pages. build.sh knows
+ * that this file depends on the image. */
 #include "engine/image/image.h"
 
 __asm__(".section .rodata.image,\"a\",@progbits\n"

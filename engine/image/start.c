@@ -25,8 +25,8 @@
 #define MFD_EXEC 0x0010u /* Linux 6.3 */
 #endif
 
-/* How long to wait for the driver: cards that no process keeps awake take seconds each to start. A user who insists on
- * cards waits longer. */
+/* How long to wait for the driver: cards that no process keeps awake take seconds each to start. A user who
+ * insists on cards waits longer. */
 #define PROBE_SECONDS        10
 #define PROBE_SECONDS_NEEDED 60
 #define ENDING_MS            500
@@ -49,8 +49,8 @@ static bool has_library(const char *directory, size_t directory_bytes)
     return bytes > 0 && (size_t)bytes < sizeof path && access(path, F_OK) == 0;
 }
 
-/* Whether a device or a driver library is in one of the usual places. The loader may know other places, but hardly on a
- * machine without the device. */
+/* Whether a device or a driver library is in one of the usual places. The loader may know other places, but
+ * hardly on a machine without the device. */
 static bool is_worth_trying(void)
 {
     for (size_t i = 0; i < COUNT(devices); i++)
@@ -233,8 +233,8 @@ status image_start(const char *choice, char **arguments)
         if (take_over(arguments, is_needed) != ST_OK && !is_needed) log_detail("no cards: %s", status_message());
         gpu_deny(status_message());
     }
-    /* The image has taken over because a child has found a card. It opens the driver only when it has to: after opening
-     * it a process cannot fork children that use cards. */
+    /* The image has taken over because a child has found a card. It opens the driver only when it has to:
+     * after opening it a process cannot fork children that use cards. */
     if (is_needed && image.kind != IMAGE_SELF && gpu_count(&why) == 0)
         FAIL(SYSTEM, "%s on: there is no card: %s; without a card: --gpu off", where, why);
     return ST_OK;

@@ -1,5 +1,5 @@
-/* A graph and a model for predicting only, in one file: the graph's own bytes, and behind them parameters and rows
- * without optimizer state. Such a file can stand wherever a graph or a saved model can.
+/* A graph and a model for predicting only, in one file: the graph's own bytes, and behind them parameters and
+ * rows without optimizer state. Such a file can stand wherever a graph or a saved model can.
  *
  *     | graph (graph/graph_file.c) | header | tables | parameters | keys | vectors | scales | keys | … |
  *       each part on a multiple of 64 bytes
@@ -9,9 +9,9 @@
  *       16    bytes, checksum             before it end, keys ascend, and every number is finite
  *       32    the rest of struct lean_header, all little-endian; then table_count of struct lean_table
  *
- * Vectors are float32; bfloat16, the upper half of float32 rounded to nearest; or int8 with a bfloat16 scale for each
- * row: value = number * scale, with the least scale for which every |number| is at most 127. So int8 takes dim + 2
- * bytes of a row's 4 dim.
+ * Vectors are float32; bfloat16, the upper half of float32 rounded to nearest; or int8 with a bfloat16 scale
+ * for each row: value = number * scale, with the least scale for which every |number| is at most 127. So int8
+ * takes dim + 2 bytes of a row's 4 dim.
  *
  * Workload: written once, read once a start. */
 #ifndef HETERPS_ENGINE_MODEL_LEAN_H
@@ -42,8 +42,8 @@ MUST_USE status lean_write_sorted(const struct model *model, struct model_sorted
 
 /* Whether the file has a model behind its graph. */
 bool lean_is(const char *path);
-/* Fills a freshly opened model of that graph. CORRUPT, INVALID and MISMATCH (the model is of another graph, or of
- * another --set) name the file and the byte; FULL as model_load. */
+/* Fills a freshly opened model of that graph. CORRUPT, INVALID and MISMATCH (the model is of another graph,
+ * or of another --set) name the file and the byte; FULL as model_load. */
 MUST_USE status lean_load(struct model *model, const char *path);
 /* The same from a file's bytes, aligned to 8; `path` is for messages. */
 MUST_USE status lean_read(struct model *model, const char *path, const uint8_t *data, size_t bytes);

@@ -1,10 +1,11 @@
-/* The manifest of a save: which model, how far its training has come, by which recipe, and which files hold it.
+/* The manifest of a save: which model, how far its training has come, by which recipe, and which files hold
+ * it.
  *
  *     {
  *       "format": "heterps-model", "version": 7, "heterps": VERSION, "model": NAME, "model_hash": HEX,
  *       "save": NUMBER,                                   1 more than any older save's
- *       "progress": {"step", "epoch", "epoch_examples", "examples", "pass_examples", "first_epoch", "first_step"},
- *       "data": {"files": [{"path", "bytes", "xxh3"}, …], absent where it is not known
+ *       "progress": {"step", "epoch", "epoch_examples", "examples", "pass_examples", "first_epoch",
+ *       "first_step"}, "data": {"files": [{"path", "bytes", "xxh3"}, …], absent where it is not known
  *                "marks": [[example, path, byte, line, bad, cut, unknown], …]},       engine/model/model_data.h
  *         or, of a stream, {"stream": [example, bytes, HEX of these bytes]}
  *       "best": {"figure", "value", "step", "evaluated_step", "evaluations_since"},   absent without early stopping
@@ -17,20 +18,20 @@
  *       "xxh3": HEX
  *     }
  *
- * A table's rows are those of its parts, oldest first: where several have a row of the same key, the last one counts.
- * "rows" is the number of keys. A PART is a file of rows (io/store/row_file.h), or the blocks [begin, end) of a segment
- * (io/store/segment.h), each with a checksum of its own; "xxh3" is then the hash of these checksums, one after another
- * (segment_hash_add):
+ * A table's rows are those of its parts, oldest first: where several have a row of the same key, the last one
+ * counts. "rows" is the number of keys. A PART is a file of rows (io/store/row_file.h), or the blocks [begin,
+ * end) of a segment (io/store/segment.h), each with a checksum of its own; "xxh3" is then the hash of these
+ * checksums, one after another (segment_hash_add):
  *
  *       {"file", "bytes", "xxh3", "rows"}
  *       {"file", "bytes", "xxh3", "number", "block_bytes", "blocks": [begin, end]}
  *
- * HEX is 16 hexadecimal digits. The last key is the xxh3-64 of every byte of the file before the comma in front
- * of it: a manifest is valid only as it was written.
+ * HEX is 16 hexadecimal digits. The last key is the xxh3-64 of every byte of the file before the comma in
+ * front of it: a manifest is valid only as it was written.
  *
- * Versions: the newest is written. Every older version stays readable: a key that it lacks is read as absent (NULL, 0),
- * and code that needs the key does without and says so. A newer version is refused, since its meaning is not known. A
- * key never gets another meaning; a new meaning gets a new name.
+ * Versions: the newest is written. Every older version stays readable: a key that it lacks is read as absent
+ * (NULL, 0), and code that needs the key does without and says so. A newer version is refused, since its
+ * meaning is not known. A key never gets another meaning; a new meaning gets a new name.
  *
  *     1   without "save", "pass_examples", "optimizer" and "text": the save's recipe is not compared
  *     2   each table one file of rows: "file", "bytes" and "xxh3" beside its "rows", and no "parts"
@@ -92,8 +93,9 @@ struct manifest {
 
 /* Makes room for the tables and tensors, all zero; texts are the caller's. */
 MUST_USE status manifest_make(struct manifest *manifest, uint32_t table_count, uint32_t tensor_count);
-/* Reads a manifest's bytes, whatever they are: CORRUPT or INVALID name what is wrong. Keeps nothing of `text`; on
- * failure *manifest is empty. Names of files are plain names: they do not lead out of the directory. */
+/* Reads a manifest's bytes, whatever they are: CORRUPT or INVALID name what is wrong. Keeps
+ * nothing of `text`; on failure *manifest is empty. Names of files are plain names: they do
+ * not lead out of the directory. */
 MUST_USE status manifest_read(struct manifest *manifest, const char *path, const uint8_t *text, size_t bytes);
 /* Puts the text into an open writer; the caller commits. */
 MUST_USE status manifest_put(const struct manifest *manifest, struct file_writer *writer);

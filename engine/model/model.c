@@ -1,4 +1,5 @@
-/* A model's memory and initial values. Opened once a run; the dense part's arrays are listed once a checkpoint.
+/* A model's memory and initial values. Opened once a run; the dense part's arrays are listed once a
+ * checkpoint.
  *
  *   param   | h1.weight | h1.bias | h2.weight | …       at the tensors' offsets
  *   state   | update 0: state 0 of all its floats | state 1 of all | update 1: … */
@@ -156,8 +157,8 @@ static status files_plan(const struct model *model, const struct model_budget *b
     return ST_OK;
 }
 
-/* Tickets in flight: those of two steps, as a step's rows are pinned until the next step is done, and some read
- * ahead. */
+/* Tickets in flight: those of two steps, as a step's rows are pinned until the next
+ * step is done, and some read ahead. */
 static uint32_t ticket_max_of(const struct graph *g) { return 2 * batch_micro_count(graph_batch(g)) + 17; }
 
 static status tables_open(struct model *model, const struct model_budget *budget)

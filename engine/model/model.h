@@ -1,5 +1,6 @@
-/* A model is what training changes: dense parameters, their optimizer state, the rows of the tables, and how far
- * training has come. Parameters lie in one array at the offsets of their tensors, their state in a second array.
+/* A model is what training changes: dense parameters, their optimizer state, the rows of the
+ * tables, and how far training has come. Parameters lie in one array at the offsets of their
+ * tensors, their state in a second array.
  *
  *     graph ──model_open──▶ initial values ──model_load──▶ values of a model directory ──training──▶ model_save */
 #ifndef HETERPS_ENGINE_MODEL_MODEL_H
@@ -31,8 +32,8 @@ struct best {
 };
 
 #define MODEL_TAG_BYTES 40
-/* Which rows a model has: all, or one owner's. Owners share every table by shards (io/store/shard.h), or each has whole
- * tables. */
+/* Which rows a model has: all, or one owner's. Owners share every table by shards
+ * (io/store/shard.h), or each has whole tables. */
 struct model_share {
     uint32_t owner, owner_count;   /* count 0: all                                                 */
     const uint8_t *owner_of;       /* [SHARD_COUNT]: each shard's owner; kept                      */
@@ -87,15 +88,15 @@ struct model_budget {
     bool lives;                               /* training: rows enter and are dropped by their tables' rules */
     /* predicting alone: rows have no optimizer state in memory; implied by `rows` */
     bool looks_up;
-    /* [table_count], for the call, or NULL: the number of rows. With it rows are only looked up and stay in the files
-     * of the save that is loaded; ram_bytes are for the rows' index and for copies of some rows (io/store/filed.h).
-     * MEMORY tells what the index needs. */
+    /* [table_count], for the call, or NULL: the number of rows. With it rows are only looked up and stay in
+     * the files of the save that is loaded; ram_bytes are for the rows' index and for copies of some rows
+     * (io/store/filed.h). MEMORY tells what the index needs. */
     const uint64_t *rows;
 };
 
-/* Takes the memory, zeroed and not yet touched: model_init or model_load fills it. Keeps the graph until model_close.
- * On failure *model is empty, and may be closed. MEMORY; INVALID: the graph's updates and parameters do not fit each
- * other; with a disk fails as cold_open. */
+/* Takes the memory, zeroed and not yet touched: model_init or model_load fills it. Keeps the graph until
+ * model_close. On failure *model is empty, and may be closed. MEMORY; INVALID: the graph's updates and
+ * parameters do not fit each other; with a disk fails as cold_open. */
 MUST_USE status model_open(struct model *model, const struct graph *graph, const struct model_budget *budget);
 /* Fills in the initial values of parameters and their optimizer state: a function of the graph and its seed. */
 void model_init(struct model *model);
@@ -103,8 +104,8 @@ void model_close(struct model *model);
 /* Fills in the initial row of a key: store_table_options.row_init with the model as context. */
 void model_row_init(void *model, uint32_t table, uint64_t key, float *span);
 
-/* The dense part as named arrays, in the order of the graph: each parameter, after it with_state its optimizer state as
- * NAME.state0, … Arrays point into the model. */
+/* The dense part as named arrays, in the order of the graph: each parameter, after it with_state its
+ * optimizer state as NAME.state0, … Arrays point into the model. */
 struct model_array {
     char *name;
     float *data;
@@ -121,10 +122,10 @@ MUST_USE status model_array_put(const struct model_array *array, struct file_wri
 /* Puts all arrays as a safetensors file into an open writer; the caller commits. */
 MUST_USE status model_arrays_put(const struct model_arrays *arrays, struct file_writer *writer);
 
-/* Says early whether model_save can use the directory `path`, makes it if it is absent, and claims it for this process
- * until the process exits. INVALID or CORRUPT: the directory holds anything but a model; MISMATCH: another graph's
- * model; IO: it cannot be written to; SYSTEM: another process has claimed it (a lock on DIR/lock). May be called
- * again. */
+/* Says early whether model_save can use the directory `path`, makes it if it is absent, and claims it for
+ * this process until the process exits. INVALID or CORRUPT: the directory holds anything but a model;
+ * MISMATCH: another graph's model; IO: it cannot be written to; SYSTEM: another process has claimed it (a
+ * lock on DIR/lock). May be called again. */
 MUST_USE status model_dir_check(const struct graph *graph, const char *path);
 
 #define MODEL_BEST_NAME "best"
@@ -134,8 +135,8 @@ struct model_save_options {
                                   read ahead; NULL: all */
     uint32_t ticket;           /* with a disk, rows as of it: ticket.number of the last finished step            */
     uint32_t keep;             /* saves that stay in the directory, this one included; 0 is 1                   */
-    /* Of several owners the first one saves. `others` [owner_count - 1, table_count] are the rows that the others have
-     * saved, under the generation that model_save_claim has given. NULL: there is one owner. */
+    /* Of several owners the first one saves. `others` [owner_count - 1, table_count] are the rows that the
+     * others have saved, under the generation that model_save_claim has given. NULL: there is one owner. */
     const struct manifest_part *others;
     uint32_t generation;
     struct admission *const *admission; /* [table_count], NULL where every key is admitted: the counts of all owners */
@@ -149,19 +150,19 @@ struct model_save_options {
  *     TABLE.STEP.rows             key and span of each row, in the order of creation (io/store/row_file.h)
  *     lock                        empty; claims the directory
  *     best                        where early stopping keeps the best model: a directory of the same kind
- * A second save of the same step has STEP-1 for STEP, then STEP-2, …: no file is changed after a manifest has named it.
- * The manifest that was the newest gets its second name by a link, so it is not written twice.
+ * A second save of the same step has STEP-1 for STEP, then STEP-2, …: no file is changed after a manifest has
+ * named it. The manifest that was the newest gets its second name by a link, so it is not written twice.
  *
- * manifest.json is always the save that was written last. The `keep` saves written last stay, whatever their steps: a
- * run that goes on from an older save in the same directory leaves saves of later steps there until `keep` newer saves
- * are written. Nothing is removed before the new save is complete, and a save's manifest goes before its files. So
- * after a kill at any moment all manifests name whole saves. After a failure they do, too, and what the failed save has
- * written is removed. *bytes (or NULL) becomes the bytes written. */
+ * manifest.json is always the save that was written last. The `keep` saves written last stay, whatever their
+ * steps: a run that goes on from an older save in the same directory leaves saves of later steps there until
+ * `keep` newer saves are written. Nothing is removed before the new save is complete, and a save's manifest
+ * goes before its files. So after a kill at any moment all manifests name whole saves. After a failure they
+ * do, too, and what the failed save has written is removed. *bytes (or NULL) becomes the bytes written. */
 MUST_USE status model_save(const struct model *model, const struct model_save_options *options, uint64_t *bytes);
-/* A save of several owners, in three calls; all files have one tag. The first owner claims a generation that no file of
- * the directory has. Every other owner writes its rows, TABLE.OWNER.STEP.rows, and fills parts [table_count], whose
- * names model_parts_free frees. Then the first owner calls model_save. The next save removes files that no manifest
- * names. Fail as model_save. */
+/* A save of several owners, in three calls; all files have one tag. The first owner claims a generation that
+ * no file of the directory has. Every other owner writes its rows, TABLE.OWNER.STEP.rows, and fills parts
+ * [table_count], whose names model_parts_free frees. Then the first owner calls model_save. The next save
+ * removes files that no manifest names. Fail as model_save. */
 MUST_USE status model_save_claim(const struct model *model, const char *path, uint32_t *generation);
 MUST_USE status model_save_rows(const struct model *model, const struct model_save_options *options,
                                 struct manifest_part *parts);
@@ -169,28 +170,29 @@ MUST_USE status model_save_rows(const struct model *model, const struct model_sa
 void model_save_drop(const struct model *model, const struct model_save_options *options);
 void model_parts_free(struct manifest_part *parts, uint32_t part_count);
 
-/* Whether PATH leads to a saved model: PATH is a model's directory, for its newest save, or a manifest in a directory
- * (DIR/manifest.2000.json), for the manifest's save. INVALID: it is neither. Called before model_dir_check, which would
- * make a mistyped directory. */
+/* Whether PATH leads to a saved model: PATH is a model's directory, for its newest save, or a manifest in a
+ * directory (DIR/manifest.2000.json), for the manifest's save. INVALID: it is neither. Called before
+ * model_dir_check, which would make a mistyped directory. */
 MUST_USE status model_dir_find(const char *path);
-/* The directory of such a PATH, where training that is resumed from PATH saves. malloc'd: yours, NULL after a failure
- * (MEMORY). */
+/* The directory of such a PATH, where training that is resumed from PATH saves. malloc'd: yours,
+ * NULL after a failure (MEMORY). */
 MUST_USE status model_dir_of(const char *path, char **directory);
-/* Loads a save of model_save into a freshly opened model, also while another process goes on saving there; `path` as
- * above, or a file of graph and model (engine/model/lean.h). Sizes, checksums, model hash and every name and shape are
- * verified before the model is touched: CORRUPT, MISMATCH or INVALID name the file and what differs; IO names a missing
- * file. FULL: rows beyond the budget; the model is then only good for model_close. */
+/* Loads a save of model_save into a freshly opened model, also while another process goes on saving
+ * there; `path` as above, or a file of graph and model (engine/model/lean.h). Sizes, checksums, model
+ * hash and every name and shape are verified before the model is touched: CORRUPT, MISMATCH or INVALID
+ * name the file and what differs; IO names a missing file. FULL: rows beyond the budget; the model is
+ * then only good for model_close. */
 MUST_USE status model_load(struct model *model, const char *path);
 /* Notes the manifest that a path leads to (engine/base/inputs.h). For runs that do not save: a save takes the
  * manifest's name. MEMORY. */
 MUST_USE status model_manifest_note(const char *path);
-/* As model_load, to go on training. First compares the save's data with the model's (model_data_look), INVALID, and the
- * save's recipe with the graph's, which may refuse, or warn (engine/model/recipe.h). model->data gets the save's
- * marks. */
+/* As model_load, to go on training. First compares the save's data with the model's (model_data_look),
+ * INVALID, and the save's recipe with the graph's, which may refuse, or warn (engine/model/recipe.h).
+ * model->data gets the save's marks. */
 MUST_USE status model_resume(struct model *model, const char *path);
-/* As model_resume, to train on other data: a new pass begins, and the rest of the saved pass is not trained on. Steps,
- * schedule, optimizers and rows go on; bounds of epochs and steps, and the evaluations of early stopping, count from
- * here. */
+/* As model_resume, to train on other data: a new pass begins, and the rest of the saved pass is not
+ * trained on. Steps, schedule, optimizers and rows go on; bounds of epochs and steps, and the evaluations
+ * of early stopping, count from here. */
 MUST_USE status model_continue(struct model *model, const char *path);
 /* As model_load, model_resume or model_continue. */
 enum model_purpose { MODEL_TO_USE, MODEL_TO_RESUME, MODEL_TO_CONTINUE };
@@ -211,9 +213,9 @@ void model_source_close(struct model_source *source);
 MUST_USE status model_load_from(struct model *model, struct model_source *source, enum model_purpose purpose);
 /* The hash of the manifest that a path leads to, which tells saves apart. Fails as model_dir_find. */
 MUST_USE status model_manifest_hash(const char *path, uint64_t *hash);
-/* Checks early, before any memory is filled, what model_resume, or model_continue (is_new_pass), checks of data, recipe
- * and model hash; fails like them. Warns of a new pass over the save's own data, and says how many examples of the
- * saved pass are left out. */
+/* Checks early, before any memory is filled, what model_resume, or model_continue (is_new_pass), checks of
+ * data, recipe and model hash; fails like them. Warns of a new pass over the save's own data, and says how
+ * many examples of the saved pass are left out. */
 MUST_USE status model_resume_check(const struct model *model, const char *path, bool is_new_pass);
 
 enum model_export_format { MODEL_EXPORT_SAFETENSORS, MODEL_EXPORT_NPY };
@@ -221,19 +223,19 @@ struct model_exported {
     uint32_t files;
     uint64_t bytes, rows;
 };
-/* Writes the values into directory `path` (made if absent; not a model's directory), where warm_start finds them:
- * dense.safetensors (the parameters by name, in the graph's order) and for each table TABLE.safetensors with "keys" U64
- * [n] and "vectors" F32 [n, dim], rows sorted by key; or the same as NAME.npy, TABLE.keys.npy and TABLE.vectors.npy.
- * The files' bytes depend on the model's values only. *exported (or NULL) becomes the counts of what was written. A
- * table called "dense" goes to "%64ense.safetensors". */
+/* Writes the values into directory `path` (made if absent; not a model's directory), where warm_start finds
+ * them: dense.safetensors (the parameters by name, in the graph's order) and for each table TABLE.safetensors
+ * with "keys" U64 [n] and "vectors" F32 [n, dim], rows sorted by key; or the same as NAME.npy, TABLE.keys.npy
+ * and TABLE.vectors.npy. The files' bytes depend on the model's values only. *exported (or NULL) becomes the
+ * counts of what was written. A table called "dense" goes to "%64ense.safetensors". */
 MUST_USE status model_export(const struct model *model, const char *path, enum model_export_format format,
                              struct model_exported *exported);
 /* The same with rows from `sorted` (model_sorted.h), some of which other nodes may hold. */
 struct model_sorted;
 MUST_USE status model_export_sorted(const struct model *model, struct model_sorted *sorted, const char *path,
                                     enum model_export_format format, struct model_exported *exported);
-/* A table's name made safe as a part of a file's name: bytes other than letters, digits, '_', '.', '-' become %XX.
- * malloc'd: yours, NULL after a failure (MEMORY). */
+/* A table's name made safe as a part of a file's name: bytes other than letters, digits, '_', '.', '-' become
+ * %XX. malloc'd: yours, NULL after a failure (MEMORY). */
 MUST_USE status model_file_stem(char **stem, const char *table);
 
 #endif

@@ -17,8 +17,8 @@ static bool is_regular(const char *path)
     return strcmp(path, "-") != 0 && stat(path, &about) == 0 && S_ISREG(about.st_mode);
 }
 
-/* Keeps each name with its final 0, in the room that the list takes. False: a name is of a stream, or of an absent
- * file, which the reader reports. */
+/* Keeps each name with its final 0, in the room that the list takes. False: a name is of a stream, or of an
+ * absent file, which the reader reports. */
 static bool names_take(struct model_data *d, const char *paths)
 {
     bool all_regular = true;

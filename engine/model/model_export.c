@@ -1,6 +1,6 @@
-/* Writes a model's values for other tools: no optimizer state, no progress, and no trace of the order in which rows
- * were created, so that two runs with equal values export equal bytes. A file is a name and a function that puts its
- * bytes:
+/* Writes a model's values for other tools: no optimizer state, no progress, and no trace of the order
+ * in which rows were created, so that two runs with equal values export equal bytes. A file is a name
+ * and a function that puts its bytes:
  *
  *   safetensors: dense.safetensors     h1.weight [429, 512], h1.bias [1, 512], …
  *                TABLE.safetensors     keys U64 [n], ascending | vectors F32 [n, dim], vector i of key i

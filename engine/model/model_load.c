@@ -51,8 +51,8 @@ static bool graph_has(const struct model_arrays *arrays, const char *name)
     return false;
 }
 
-/* Compares by name first, so that one array more or less does not count as a change of all after it; the order of
- * arrays is compared last. */
+/* Compares by name first, so that one array more or less does not count as a change of all after it; the
+ * order of arrays is compared last. */
 static status tensors_compare(const struct load *l)
 {
     const struct manifest *m = &l->saved.manifest;
@@ -318,8 +318,8 @@ status model_load_from(struct model *model, struct model_source *source, enum mo
     return load(model, source, NULL, purpose);
 }
 
-/* Warns of a new pass over the save's own data: they are trained on once more, or the rest of the saved pass is left
- * out. */
+/* Warns of a new pass over the save's own data: they are trained on once more, or the rest
+ * of the saved pass is left out. */
 static void same_data_tell(const struct model_saved *saved, const struct model *model)
 {
     const struct manifest *m = &saved->manifest;

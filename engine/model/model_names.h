@@ -27,8 +27,8 @@ enum model_name_kind model_name_kind(const char *name);
 MUST_USE status model_data_name(char **name, const char *stem, uint64_t step, uint32_t generation, const char *end);
 /* Whether the manifest names the file. */
 bool manifest_names(const struct manifest *manifest, const char *name);
-/* The second name of a manifest: manifest.TAG.json, with the tag of its dense file. malloc'd: yours, NULL after a
- * failure (MEMORY). */
+/* The second name of a manifest: manifest.TAG.json, with the tag of its dense file. malloc'd: yours,
+ * NULL after a failure (MEMORY). */
 MUST_USE status manifest_older_name(char **name, const struct manifest *manifest);
 /* Whether the data file `name` has the tag in an older manifest's name. */
 bool model_name_has_tag_of(const char *manifest, const char *name);

@@ -1,5 +1,5 @@
-/* The rows of a table in a save: the parts that its manifest lists, oldest first, mapped and verified. A row in several
- * parts is given once from each, and the last one counts.
+/* The rows of a table in a save: the parts that its manifest lists, oldest first, mapped and verified. A row
+ * in several parts is given once from each, and the last one counts.
  *
  *     emb.100.rows ── all rows of step 100
  *     emb.00000007.200.segment, blocks 0 to 31
@@ -27,15 +27,15 @@ struct model_rows {
     uint32_t part_count;
 };
 
-/* Maps the files of a table in `directory`. Keeps `said` until close. IO: a file is missing; MEMORY. Closed in
- * any case. */
+/* Maps the files of a table in `directory`. Keeps `said` until close. IO: a file is
+ * missing; MEMORY. Closed in any case. */
 MUST_USE status model_rows_open(struct model_rows *rows, const char *directory, const struct manifest_table *said);
 /* Reads every byte of the parts: CORRUPT, INVALID or MISMATCH name file and place. `manifest_path` is for messages. */
 MUST_USE status model_rows_verify(struct model_rows *rows, const char *manifest_path);
 /* The same of one part. */
 MUST_USE status model_rows_part_verify(struct model_rows *rows, uint32_t part, const char *manifest_path);
-/* IO if bytes of a part could not be read (engine/base/file.h): call it after rows have been verified, and after they
- * have been used. */
+/* IO if bytes of a part could not be read (engine/base/file.h): call it after rows have been verified,
+ * and after they have been used. */
 MUST_USE status model_rows_check(const struct model_rows *rows);
 /* Lets the pages that have been read go from resident memory. */
 void model_rows_forget(const struct model_rows *rows);

@@ -1,5 +1,5 @@
-/* Saves a model into a directory so that after a kill or a failure at any moment the directory's manifests name whole
- * saves only.
+/* Saves a model into a directory so that after a kill or a failure at any moment the directory's
+ * manifests name whole saves only.
  *
  *     before                   new files, older name        manifest renamed             too old removed (keep = 2)
  *     manifest.json ─▶ 200     manifest.json ─▶ 200         manifest.json ─▶ 300         manifest.json ─▶ 300
@@ -9,9 +9,9 @@
  *     dense.200, emb.200       dense.200, emb.200           dense.200, emb.200           dense.200, emb.200
  *                              dense.300, emb.300           dense.300, emb.300           dense.300, emb.300
  *
- * Every file is fsynced before its name appears; manifests that are too old go before the files that they name,
- * with an fsync of the directory between. A file that no manifest names is a leftover: the next save that
- * succeeds removes it. Called once a checkpoint. */
+ * Every file is fsynced before its name appears; manifests that are too old go before the files that they
+ * name, with an fsync of the directory between. A file that no manifest names is a leftover: the next save
+ * that succeeds removes it. Called once a checkpoint. */
 #include "engine/model/model_save.h"
 
 #include <dirent.h>
@@ -179,8 +179,8 @@ static status admission_save(struct save *s, struct admission *admission, struct
     return st;
 }
 
-/* Writes the counts of tables that admit keys by counts: after save_begin, while nobody else uses the store. One
- * owner's counts are as of the ticket's step. */
+/* Writes the counts of tables that admit keys by counts: after save_begin, while nobody else uses the store.
+ * One owner's counts are as of the ticket's step. */
 static status save_admissions(struct save *s, const struct model_save_options *o)
 {
     const struct graph *g = s->model->graph;
@@ -238,8 +238,8 @@ static status file_copy(const char *from, const char *to)
     return st;
 }
 
-/* Gives manifest.json its second name, and replaces a file that has the name: a save killed here left it, or a user put
- * it there. */
+/* Gives manifest.json its second name, and replaces a file that has the name: a save killed here
+ * left it, or a user put it there. */
 static status newest_link(struct save *s, const char *name)
 {
     char from[FILE_PATH_BYTES], to[FILE_PATH_BYTES];
@@ -264,8 +264,8 @@ static status save_files(struct save *s)
     return save_file(s, MANIFEST_NAME, NULL);
 }
 
-/* After a failure: removes what this save wrote, unless the directory's manifest may already be the new one (its
- * rename was done, and the directory's fsync failed). Returns the failure. */
+/* After a failure: removes what this save wrote, unless the directory's manifest may already be the new one
+ * (its rename was done, and the directory's fsync failed). Returns the failure. */
 static status save_undo(struct save *s, status st)
 {
     struct manifest present;

@@ -1,6 +1,6 @@
 /* One save: it writes files in the order that keeps earlier saves whole (drawn in the .c). model_save
- * (engine/model/model.h) saves in one piece; the saver (engine/model/saver.h) begins a save between two steps and runs
- * it beside training. */
+ * (engine/model/model.h) saves in one piece; the saver (engine/model/saver.h) begins a save between two
+ * steps and runs it beside training. */
 #ifndef HETERPS_ENGINE_MODEL_MODEL_SAVE_H
 #define HETERPS_ENGINE_MODEL_MODEL_SAVE_H
 
@@ -21,8 +21,8 @@ struct save {
     uint32_t keep;          /* 0 is 1 */
     bool has_generation;    /* the caller sets `generation`; else save_begin chooses it */
     struct file_sink *sink; /* files of rows go there; or NULL              */
-    /* fills in rows and parts of the manifest's tables; save_rows_open and save_rows_commit write a file of rows as a
-     * part */
+    /* fills in rows and parts of the manifest's tables; save_rows_open and save_rows_commit
+     * write a file of rows as a part */
     status (*rows_put)(void *context, struct save *save);
     void *context;
     /* set by save_begin; with the step the tag of this save's names */
@@ -44,8 +44,8 @@ MUST_USE status save_begin(struct save *s);
 MUST_USE status save_run(struct save *s);
 void save_end(struct save *s);
 
-/* For rows_put. Open begins the table's file of exactly row_count rows, with a block of row_writer_block_bytes; commit
- * completes the file and adds it as the table's last part; abort drops it. */
+/* For rows_put. Open begins the table's file of exactly row_count rows, with a block of
+ * row_writer_block_bytes; commit completes the file and adds it as the table's last part; abort drops it. */
 MUST_USE status save_rows_open(struct save *s, uint32_t table, struct save_rows *rows, uint64_t row_count, void *block,
                                size_t block_bytes);
 MUST_USE status save_rows_commit(struct save *s, uint32_t table, struct save_rows *rows);

@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <xxhash.h>
 
-/* A save between reading the manifest and opening its files may remove them. After so many saves during one load the
- * load fails. */
+/* A save between reading the manifest and opening its files may remove them. After so many saves
+ * during one load the load fails. */
 #define ATTEMPTS_MAX 100
 #define MANIFEST_END ".json"
 

@@ -15,11 +15,12 @@ struct older_saves {
     uint32_t count;
 };
 
-/* Lists the saves of a directory, the one written last first, the newest under its future second name. Older saves that
- * cannot be read are kept as they are. Fails as manifest_read of manifest.json; IO. Freed in any case. */
+/* Lists the saves of a directory, the one written last first, the newest under its future second
+ * name. Older saves that cannot be read are kept as they are. Fails as manifest_read of
+ * manifest.json; IO. Freed in any case. */
 MUST_USE status older_saves_list(struct older_saves *older, const char *path);
-/* Keeps `keep` saves, `newest` among them; removes older ones, and files that no save names. A file that cannot be
- * removed stays: it does no harm, and the save has succeeded. */
+/* Keeps `keep` saves, `newest` among them; removes older ones, and files that no save names. A file that
+ * cannot be removed stays: it does no harm, and the save has succeeded. */
 void older_saves_thin(const char *path, struct older_saves *older, const struct manifest *newest, uint32_t keep);
 void older_saves_free(struct older_saves *older);
 

@@ -1,5 +1,6 @@
-/* The rows of a model's tables by ascending key, for writers of files: keys alone, or with vectors, any number of
- * times. Here are the rows of a model's own store; engine/node/sorted.h gives the rows of several nodes.
+/* The rows of a model's tables by ascending key, for writers of files: keys alone, or with
+ * vectors, any number of times. Here are the rows of a model's own store; engine/node/sorted.h
+ * gives the rows of several nodes.
  *
  *     of a table: open ──▶ row_count, left_out ──▶ begin ──▶ next … row_count times ──▶ begin … ──▶ close */
 #ifndef HETERPS_ENGINE_MODEL_MODEL_SORTED_H
@@ -28,8 +29,8 @@ struct model_sorted_vt {
     void (*close)(struct model_sorted *, uint32_t table);
 };
 
-/* The rows of a model's own store, which nobody else uses meanwhile. Takes 8 bytes for each row of an open table, as
- * part "order of rows", and room for some thousand rows. */
+/* The rows of a model's own store, which nobody else uses meanwhile. Takes 8 bytes for each row of an open
+ * table, as part "order of rows", and room for some thousand rows. */
 struct model_sorted_own {
     struct model_sorted sorted; /* first: a struct model_sorted * is a struct model_sorted_own * */
     const struct model *model;

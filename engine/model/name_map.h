@@ -23,8 +23,9 @@ struct name_map {
     char *text; /* owns the names */
 };
 
-/* Reads a map's bytes, whatever they are. Keeps neither `path`, which is for messages, nor `text`. INVALID with
- * "PATH:LINE: …": a line that is no pair, a name that another line has, a NUL byte. On failure *map is empty. */
+/* Reads a map's bytes, whatever they are. Keeps neither `path`, which is for messages, nor
+ * `text`. INVALID with "PATH:LINE: …": a line that is no pair, a name that another line has, a
+ * NUL byte. On failure *map is empty. */
 MUST_USE status name_map_parse(struct name_map *map, const char *path, const char *text, size_t bytes);
 void name_map_free(struct name_map *map);
 /* NULL if there is none. */

@@ -27,8 +27,8 @@ static const struct {
     {"data", "transform", CLASS_MODEL},
     {"data", "missing", CLASS_MODEL},
     {"data", "missing_value", CLASS_MODEL},
-    /* data.bad_lines is not listed: a training that stopped at a bad line may skip it, and the examples before it are
-     * the same. */
+    /* data.bad_lines is not listed: a training that stopped at a bad line may skip it, and the
+     * examples before it are the same. */
     {"data", "shuffle", CLASS_SEQUENCE},
     {"data", "label_map", CLASS_MODEL},
     {"data", "window", CLASS_MODEL},
@@ -140,8 +140,8 @@ static const char *value_text(const struct ini *ini, const struct ini_section *s
     return text && *text ? text : "(none)";
 }
 
-/* What a differing key does in a round. All refusals come in a round before anything is told. ROUND_NAME: the first key
- * that may make another model is a failure. */
+/* What a differing key does in a round. All refusals come in a round before anything is told. ROUND_NAME: the
+ * first key that may make another model is a failure. */
 enum round { ROUND_REFUSE, ROUND_TELL, ROUND_NAME };
 
 static status name_difference(const char *section, const char *key, const char *saved, const char *present)
@@ -272,8 +272,8 @@ static status check(const char *path, const struct manifest *m, const struct gra
                            !is_new_pass && p->epoch_examples != 0 && p->epoch_examples != p->pass_examples};
     status st = side_read(&r.saved, path, m->text, m->text_bytes);
     if (st != ST_OK) {
-        /* Another version's text may have keys that this program does not know; the save's values are good all the
-         * same. */
+        /* Another version's text may have keys that this program does not know; the
+         * save's values are good all the same. */
         if (to_tell) log_warning("the recipe that the model was saved by cannot be compared: %s", status_message());
         st = ST_OK;
     } else {

@@ -1,14 +1,15 @@
-/* Saves beside training. At the step of a save, training waits until the dense part is copied aside, rows are marked as
- * the save's, and segments on disk are linked; then training goes on while the saver's thread writes.
+/* Saves beside training. At the step of a save, training waits until the dense part is copied
+ * aside, rows are marked as the save's, and segments on disk are linked; then training goes on
+ * while the saver's thread writes.
  *
  *     main thread    … step s ┃ begin: copy, mark, link ┃ step s + 1 … ─────────────▶ done? tell
  *     saver                   ┃                         ┃ rows, oldest values first; dense; manifest
  *     who updates a row                                   copies it to the buffer first, if the save has not written it
  *
- * A save is full, or has the rows that have changed since the run's save before it; its manifest then lists the files
- * of that save, too. A save is full if it is the first, if all files would have more than twice a full save's bytes, or
- * if a table has 256 files of rows. Rows on disk are not read: their segments are linked into the directory, or copied
- * where links are refused. One save runs at a time. */
+ * A save is full, or has the rows that have changed since the run's save before it; its manifest then lists
+ * the files of that save, too. A save is full if it is the first, if all files would have more than twice a
+ * full save's bytes, or if a table has 256 files of rows. Rows on disk are not read: their segments are
+ * linked into the directory, or copied where links are refused. One save runs at a time. */
 #ifndef HETERPS_ENGINE_MODEL_SAVER_H
 #define HETERPS_ENGINE_MODEL_SAVER_H
 
@@ -23,14 +24,14 @@ struct saver_options {
     uint64_t buffer_bytes; /* for rows that change before they are written */
 };
 
-/* Takes all memory, and marks the model's rows from now on; the model has no rows yet. MEMORY; INVALID: the buffer is
- * too small. */
+/* Takes all memory, and marks the model's rows from now on; the model has no rows yet. MEMORY;
+ * INVALID: the buffer is too small. */
 MUST_USE status saver_open(struct saver **saver, const struct saver_options *options);
 /* Waits for the save under way. NULL is ignored. */
 void saver_close(struct saver *saver);
 
-/* Begins a save of the model as it is now: between two steps, while the feed is held. A save before it must have ended
- * and been taken (saver_wait, saver_take). IO: the segments of rows on disk; SYSTEM: no thread. */
+/* Begins a save of the model as it is now: between two steps, while the feed is held. A save before it must
+ * have ended and been taken (saver_wait, saver_take). IO: the segments of rows on disk; SYSTEM: no thread. */
 MUST_USE status saver_begin(struct saver *saver, const uint64_t *row_count, uint32_t ticket);
 
 /* The outcome of a save. */

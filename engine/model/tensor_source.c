@@ -1,5 +1,5 @@
-/* Lists named tensors from files of any origin (the kinds are in the header). Opened once a start; all files of a
- * directory, a few hundred, are mapped at the same time. */
+/* Lists named tensors from files of any origin (the kinds are in the header). Opened once a start; all files
+ * of a directory, a few hundred, are mapped at the same time. */
 #include "engine/model/tensor_source.h"
 
 #include <dirent.h>

@@ -1,5 +1,5 @@
-/* Starts a model from values made elsewhere (engine/model/warm_start.h). Called at most once a start, on files
- * of any origin:
+/* Starts a model from values made elsewhere (engine/model/warm_start.h). Called at most once a
+ * start, on files of any origin:
  *
  *     open, verify ──▶ match by name, type and shape ──▶ room for the rows? all finite? ──▶ copy ──▶ say what came
  *

@@ -102,8 +102,8 @@ static void speeds_find(const struct division_options *o, uint64_t *speed)
     }
 }
 
-/* Shares `lanes` in proportion to weights, one at least to each node with a weight. Each further one goes to the node
- * that misses most of its share. */
+/* Shares `lanes` in proportion to weights, one at least to each node with a weight. Each further one goes to
+ * the node that misses most of its share. */
 static void lanes_share(uint32_t lanes, uint32_t node_count, const uint64_t *weight, uint32_t *count)
 {
     int64_t sum = 0;
@@ -151,8 +151,8 @@ static status whole_divide(const struct division_options *o, uint32_t *count)
     return ST_OK;
 }
 
-/* Some nodes are there: those with lanes share all, in the proportion of what was said. A node that has said nothing
- * counts with an even share of the job's lanes, or, where speeds are known, with more or less. */
+/* Some nodes are there: those with lanes share all, in the proportion of what was said. A node that has said
+ * nothing counts with an even share of the job's lanes, or, where speeds are known, with more or less. */
 static status rest_divide(const struct division_options *o, uint32_t *count)
 {
     uint64_t weight[MEMBER_NODES_MAX] = {0}, speeds = 0;

@@ -1,13 +1,13 @@
-/* Who does what in a training on several nodes: which node has which lanes of a step, slices of the dense part, rows of
- * tables. Every node works it out from what all have said of themselves, which travels with the roster
- * (engine/node/member.h). So a new generation divides anew.
+/* Who does what in a training on several nodes: which node has which lanes of a step, slices of the dense
+ * part, rows of tables. Every node works it out from what all have said of themselves, which travels with the
+ * roster (engine/node/member.h). So a new generation divides anew.
  *
  *     what nodes say   3     5     0                       lanes 0 1 2 | 3 4 5 6 7 | -
  *                      -     -     0     8 lanes           lanes 0 1 2 3 | 4 5 6 7 | -
  *                      speed 10    speed 30                lanes 0 1 | 2 3 4 5 6 7
  *
- * Nodes that say nothing share what is left. A node without lanes is a parameter server: it has slices and rows,
- * computes nothing and reads no data. Node 0 has lanes. */
+ * Nodes that say nothing share what is left. A node without lanes is a parameter server: it has slices and
+ * rows, computes nothing and reads no data. Node 0 has lanes. */
 #ifndef HETERPS_ENGINE_NODE_DIVISION_H
 #define HETERPS_ENGINE_NODE_DIVISION_H
 
@@ -15,8 +15,8 @@
 #include "engine/base/status.h"
 #include "engine/node/member.h"
 
-/* What a node says of its lanes: how many it computes; or how fast it is, which decides its share of the lanes that
- * nobody has said; or nothing: it counts as a node of average speed. */
+/* What a node says of its lanes: how many it computes; or how fast it is, which decides its share of the
+ * lanes that nobody has said; or nothing: it counts as a node of average speed. */
 #define DIVISION_SAYS_NOTHING 0u
 #define DIVISION_SPEED        (UINT32_C(1) << 31)
 #define DIVISION_SPEED_MAX    (DIVISION_SPEED - 1)
@@ -41,8 +41,8 @@ struct division {
 
 /* INVALID: lanes do not add up, or nobody is there to have slices or rows; what to change. */
 MUST_USE status division_make(struct division *division, const struct division_options *options);
-/* Reads `text` of --lanes, or of the setting `name`: a number of lanes, a list of all nodes' numbers, or auto, which
- * sets *is_auto. USAGE: none of these; a list that is not of job_nodes; node 0 without lanes. */
+/* Reads `text` of --lanes, or of the setting `name`: a number of lanes, a list of all nodes' numbers, or
+ * auto, which sets *is_auto. USAGE: none of these; a list that is not of job_nodes; node 0 without lanes. */
 MUST_USE status division_parse(const char *name, const char *text, uint32_t rank, uint32_t job_nodes, uint32_t *says,
                                bool *is_auto);
 

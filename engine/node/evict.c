@@ -1,11 +1,13 @@
-/* Bounds of rows that hold for all owners together. After a step's values all know how many rows there may be (some on
- * disks may be dead). Where they may be too many, all find the same threshold, digit by digit (io/store/store_life.h).
+/* Bounds of rows that hold for all owners together. After a step's values all know how many rows there
+ * may be (some on disks may be dead). Where they may be too many, all find the same threshold, digit by
+ * digit (io/store/store_life.h).
  *
  *     VALUES over ──▶ bins of the first digit to all ──all are here──▶ the next digit's … ──▶ each removes its own
  *                 ──▶ the step is over
  *
- * A digit's bins are sent when those of the digit before have come from all, so no node is more than one digit ahead,
- * and there are two of everything. Up to six digits, of 512 KiB to each other node; evictions are rare. */
+ * A digit's bins are sent when those of the digit before have come from all, so no node is more
+ * than one digit ahead, and there are two of everything. Up to six digits, of 512 KiB to each
+ * other node; evictions are rare. */
 #include <inttypes.h>
 #include <string.h>
 

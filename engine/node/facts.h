@@ -1,6 +1,6 @@
-/* What the nodes of a training have in common, as a text: a line a fact, "WHAT\tVALUE", the same facts in the same
- * order on every node. Nodes compare hashes; where these differ they compare the texts, to say what differs. Once a
- * start. */
+/* What the nodes of a training have in common, as a text: a line a fact, "WHAT\tVALUE", the same facts
+ * in the same order on every node. Nodes compare hashes; where these differ they compare the texts, to
+ * say what differs. Once a start. */
 #ifndef HETERPS_ENGINE_NODE_FACTS_H
 #define HETERPS_ENGINE_NODE_FACTS_H
 
@@ -31,8 +31,8 @@ struct facts_options {
 MUST_USE status facts_make(struct facts *facts, const struct facts_options *options);
 void facts_free(struct facts *facts);
 
-/* Says how another node's facts differ from ours, for both: "train.batch is 64 there, and 128 here". False: they do
- * not, as far as the text tells. */
+/* Says how another node's facts differ from ours, for both: "train.batch is 64 there, and 128 here". False:
+ * they do not, as far as the text tells. */
 #define FACTS_WORDS_BYTES ((size_t)400)
 struct facts_difference {
     char ours[FACTS_WORDS_BYTES], theirs[FACTS_WORDS_BYTES]; /* as this node and as the other one should say it */

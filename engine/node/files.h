@@ -1,5 +1,5 @@
-/* Files that go from one node to another as they are written, so that neither holds a whole file: between rank 0 and
- * any other, by blocks of talk (engine/node/talk.h). Each begins with a word of what follows.
+/* Files that go from one node to another as they are written, so that neither holds a whole file: between
+ * rank 0 and any other, by blocks of talk (engine/node/talk.h). Each begins with a word of what follows.
  *
  *     NAME ─▶ DATA ─▶ … ─▶ DATA ─▶ CLOSE ─▶ NAME ─▶ … ─▶ CLOSE ─▶ END     after a failure of who writes, anywhere: CUT
  *
@@ -32,8 +32,8 @@ struct files_in {
     uint64_t bytes;                 /* of a file whose bytes were at hand                          */
 };
 void files_in_begin(struct files_in *files, struct reduce *reduce, uint32_t from);
-/* The next file; *is_one false: there is none. What is left of the file before is dropped. INVALID: something else
- * comes. Fails as the exchange has failed. */
+/* The next file; *is_one false: there is none. What is left of the file before is dropped. INVALID: something
+ * else comes. Fails as the exchange has failed. */
 MUST_USE status files_in_next(struct files_in *files, bool *is_one);
 /* The file's next bytes, which stay until the next call; *bytes 0: that was all. */
 MUST_USE status files_in_data(struct files_in *files, const uint8_t **data, size_t *bytes);

@@ -4,11 +4,12 @@
  *              somebody wants to stop ──▶ what has been granted is the end, or what a stream has given by then
  *              it is time for a save ──▶ the same, but that other jobs follow
  *
- * A node begins no step that is not granted, and its job is over after the last step that is. A grant may mark its last
- * step: after this step all nodes keep what rank 0 then wants to know of all.
+ * A node begins no step that is not granted, and its job is over after the last step that is. A grant may
+ * mark its last step: after this step all nodes keep what rank 0 then wants to know of all.
  *
- * Workers of waves are granted steps far ahead. Where one wants to stop, rank 0 halts them all: each begins nothing
- * more and says what it has begun. The greatest of these steps is the end, to which those that are behind run. */
+ * Workers of waves are granted steps far ahead. Where one wants to stop, rank 0 halts them all:
+ * each begins nothing more and says what it has begun. The greatest of these steps is the end, to
+ * which those that are behind run. */
 #include <inttypes.h>
 
 #include "engine/node/reduce_internal.h"
@@ -110,8 +111,8 @@ static uint64_t halt_take(struct reduce *r, uint64_t job)
     return atomic_load_explicit(&r->exchange.shared_begun, memory_order_seq_cst);
 }
 
-/* Whether somebody wants the job to end for good. After a job was granted to its bound, or cut, a wish is for the
- * next. */
+/* Whether somebody wants the job to end for good. After a job was granted to its bound,
+ * or cut, a wish is for the next. */
 static bool is_wished(const struct grants *g, uint64_t job) { return g->wish > g->stopped && g->wish <= job; }
 
 /* Before the word that ends the job early: notes why. */
@@ -139,8 +140,8 @@ static status halt_send(struct reduce *r, uint64_t job, uint64_t from)
     return word_send(r, job, g->begun, EXCHANGE_STOPPED);
 }
 
-/* Whether rank 0 has begun all its own steps below the bound. Before that workers do not hear that no more steps come,
- * so that a wish to stop does not come too late for the job. */
+/* Whether rank 0 has begun all its own steps below the bound. Before that workers do not hear that no more
+ * steps come, so that a wish to stop does not come too late for the job. */
 static bool is_begun(const struct reduce *r, uint64_t from, uint64_t bound)
 {
     const struct exchange *x = &r->exchange;

@@ -2,8 +2,8 @@
  *
  *     a,b,c      anna@node3    node3:2222    anna@[fd00::2]:2222    fd00::2
  *
- * separated by commas, spaces or lines; in a file a # begins a remark. ssh gets hosts behind --, and no host here
- * begins with -, so that none is ever taken for a flag of ssh. */
+ * separated by commas, spaces or lines; in a file a # begins a remark. ssh gets hosts behind --, and no host
+ * here begins with -, so that none is ever taken for a flag of ssh. */
 #ifndef HETERPS_ENGINE_NODE_HOSTS_H
 #define HETERPS_ENGINE_NODE_HOSTS_H
 

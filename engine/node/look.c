@@ -2,9 +2,9 @@
  *
  *     asker   look ──letters, to those who own any of its keys──▶ owners ──values──▶ asker
  *
- * An asker has at most LOOKS_MAX looks under way, and an owner as many places for each asker's letters and answers; so
- * a letter and its answer always find their places. An answer's place is free again when the asker has sent the letter
- * that needs it, since the asker then has the answer. */
+ * An asker has at most LOOKS_MAX looks under way, and an owner as many places for each asker's letters and
+ * answers; so a letter and its answer always find their places. An answer's place is free again when the
+ * asker has sent the letter that needs it, since the asker then has the answer. */
 #include <string.h>
 #include <time.h>
 

@@ -1,6 +1,6 @@
-/* Who is in: a node's part in the membership of a training over several nodes, as a pure state machine. It sees
- * links, frames and the clock only as events, and acts only by what it puts out, so that the same code runs over
- * sockets and under a simulator with seeds.
+/* Who is in: a node's part in the membership of a training over several nodes, as a pure state machine. It
+ * sees links, frames and the clock only as events, and acts only by what it puts out, so that the same code
+ * runs over sockets and under a simulator with seeds.
  *
  *     rank 0   CLAIMING ──▶ GATHERING ──▶ MEETING ──▶ RUNNING ──▶ LEAVING ──▶ started anew     any ──▶ ENDING
  *              the number   hellos of     all are     steps       a loss: the next generation is told,
@@ -8,15 +8,16 @@
  *     others   JOINING ──▶ MESHING ──▶ READY ──▶ RUNNING ──▶ started anew
  *              WAITING: not in the present generation; may be in the next
  *
- * Rank 0 alone numbers generations, and says who is in. After a loss (a link that ends, silence, two nodes that do not
- * reach each other, no progress) the next generation has the survivors and those who wait. A node that has begun starts
- * anew by exec, with the roster; another goes on in place. Three losses without a step between, fewer than `min` nodes,
- * or no rank 0: exit 75. Where nodes do not reach each other, the fewest leave that must. They are in again only where
- * `min` needs them; else what separates them would do so for ever.
+ * Rank 0 alone numbers generations, and says who is in. After a loss (a link that ends, silence, two
+ * nodes that do not reach each other, no progress) the next generation has the survivors and those who
+ * wait. A node that has begun starts anew by exec, with the roster; another goes on in place. Three
+ * losses without a step between, fewer than `min` nodes, or no rank 0: exit 75. Where nodes do not reach
+ * each other, the fewest leave that must. They are in again only where `min` needs them; else what
+ * separates them would do so for ever.
  *
- * The number of a job's start, its incarnation, is greater than that of any start before. Rank 0 draws it, and has it
- * claimed before anybody hears of it. A real node draws it from its clock, and claims it nowhere; under the simulator
- * it has to be durable in storage that all starts share. */
+ * The number of a job's start, its incarnation, is greater than that of any start before. Rank 0 draws it,
+ * and has it claimed before anybody hears of it. A real node draws it from its clock, and claims it nowhere;
+ * under the simulator it has to be durable in storage that all starts share. */
 #ifndef HETERPS_ENGINE_NODE_MEMBER_H
 #define HETERPS_ENGINE_NODE_MEMBER_H
 
@@ -80,8 +81,8 @@ enum member_event_kind {
     EVENT_HEARD, /* channel: bytes came there that are no frame, or wait for this node     */
     EVENT_FRAME, /* channel, frame                                                         */
     EVENT_TIMER,
-    /* value: whether the incarnation is ours; false: somebody has it, or, later, a save finds a greater one claimed, so
-     * that nothing that is saved here will ever be read */
+    /* value: whether the incarnation is ours; false: somebody has it, or, later, a save finds a greater one
+     * claimed, so that nothing that is saved here will ever be read */
     EVENT_CLAIMED,
     EVENT_STEP,  /* value: steps that are done here, and by the ranks of mask               */
     EVENT_WAITS, /* mask: whom the step waits for                                           */
@@ -173,8 +174,8 @@ struct member {
 };
 
 void member_open(struct member *m, const struct member_options *options);
-/* Takes an event at now_ns, which never goes back, and puts out what is to be done. After OUTPUT_ANEW or OUTPUT_EXIT
- * nothing more is put out. */
+/* Takes an event at now_ns, which never goes back, and puts out what is to be done. After OUTPUT_ANEW or
+ * OUTPUT_EXIT nothing more is put out. */
 void member_step(struct member *m, const struct member_event *event, uint64_t now_ns);
 
 #endif

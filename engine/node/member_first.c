@@ -105,8 +105,8 @@ static void form(struct member *m, uint64_t lost)
     m->end_ns = m->now_ns + m->o.timeout_ns / 2;
 }
 
-/* A node that has begun starts anew on hearing of it, which ends its link; then rank 0 does. A node that has waited
- * goes on in place. */
+/* A node that has begun starts anew on hearing of it, which ends its link; then rank 0 does. A node
+ * that has waited goes on in place. */
 void member_leaving_look(struct member *m)
 {
     bool is_alone = true;
@@ -143,8 +143,8 @@ static uint32_t missed_worst(const struct member *m, uint64_t in)
     return worst;
 }
 
-/* Whether at most `budget` ranks can leave `in` so that no pair is left, and which; each call counts down `work`.
- * Either the worst one leaves, or all that it misses. */
+/* Whether at most `budget` ranks can leave `in` so that no pair is left, and which; each call counts down
+ * `work`. Either the worst one leaves, or all that it misses. */
 static bool missed_within(const struct member *m, uint64_t in, uint32_t budget, uint64_t *out, uint32_t *work)
 {
     const uint32_t worst = missed_worst(m, in);

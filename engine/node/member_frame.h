@@ -23,8 +23,8 @@
 
 /* Writes the frame; `nodes` as in the options of whoever sends it. Returns its bytes. */
 size_t member_frame_put(uint8_t out[MEMBER_FRAME_BYTES_MAX], const struct member_frame *frame, uint32_t nodes);
-/* INVALID: what is wrong, at which byte, and nothing of it may be used. Ranks and masks of a frame that is taken are
- * below `nodes`. */
+/* INVALID: what is wrong, at which byte, and nothing of it may be used. Ranks and masks of a frame
+ * that is taken are below `nodes`. */
 MUST_USE status member_frame_get(struct member_frame *frame, const uint8_t *in, size_t bytes, uint32_t nodes);
 
 #endif

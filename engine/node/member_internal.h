@@ -82,8 +82,8 @@ static inline void anew(struct member *m, const struct member_roster *roster)
 
 /* --- member.c ---------------------------------------------------------------------------------- */
 
-/* A channel has ended, or is to end: does what follows from it. MEMBER_NONE: a connection to `rank` did not come
- * about. */
+/* A channel has ended, or is to end: does what follows from it. MEMBER_NONE: a
+ * connection to `rank` did not come about. */
 void member_channel_down(struct member *m, uint32_t channel, uint32_t rank);
 
 /* --- member_first.c ---------------------------------------------------------------------------- */
@@ -95,8 +95,8 @@ void member_ending_look(struct member *m);
 void member_leaving_look(struct member *m);
 /* The ranks `lost` are out. */
 void member_lose(struct member *m, uint64_t lost);
-/* It is known by now who does not reach whom; not all have met in time; all are there, or time is up; steps go on, or
- * not. */
+/* It is known by now who does not reach whom; not all have met in time; all are there, or
+ * time is up; steps go on, or not. */
 void member_missed_decide(struct member *m);
 void member_meeting_late(struct member *m);
 void member_gathering_look(struct member *m);

@@ -1,5 +1,5 @@
-/* A node that is not rank 0 joins, links to the others of the roster, begins when it is told, and says whom it does not
- * reach. */
+/* A node that is not rank 0 joins, links to the others of the roster, begins when it is told,
+ * and says whom it does not reach. */
 #include "engine/node/member_internal.h"
 
 void member_first_connect(struct member *m)

@@ -1,6 +1,6 @@
-/* News of steps: node 0 tells nodes without lanes, which read no data, of every step as soon as it has read the step.
- * Such a node begins a step by its news, and until then no node is done with the step; so node 0 is never ahead by more
- * steps than it reads ahead. */
+/* News of steps: node 0 tells nodes without lanes, which read no data, of every step as soon as it has read
+ * the step. Such a node begins a step by its news, and until then no node is done with the step; so node 0 is
+ * never ahead by more steps than it reads ahead. */
 #include "engine/node/reduce_internal.h"
 
 /* By the thread that reads. */

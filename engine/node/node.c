@@ -1,5 +1,5 @@
-/* Opens and closes a node, and asks it: the main thread's side, which sleeps at a bell until the node's thread has
- * answered. */
+/* Opens and closes a node, and asks it: the main thread's side, which sleeps at a bell until
+ * the node's thread has answered. */
 #include "engine/node/node_internal.h"
 
 #include <errno.h>
@@ -301,8 +301,8 @@ status node_asked(struct node *n, enum node_ask what)
     links_wake(n->links);
     bell_await(&n->bell, false, is_answered, n);
     if (atomic_load_explicit(&n->shared_ask, memory_order_acquire) == ASK_NONE) return ST_OK;
-    /* Node 0 ends a job when it has all that it waits for: this may be known before the kernel has said that all is
-     * sent. */
+    /* Node 0 ends a job when it has all that it waits for: this may be known before the
+     * kernel has said that all is sent. */
     if (what == ASK_GIVE && !failure_is(&n->result)) return ST_OK;
     return failure_is(&n->result) ? failure_adopt(&n->result) : node_job_ended();
 }

@@ -1,5 +1,5 @@
-/* What the main thread asks the node's thread for: to listen, to begin; and, in a job without an exchange, to carry its
- * messages and to look at links. One at a time. */
+/* What the main thread asks the node's thread for: to listen, to begin; and, in a job without an exchange, to
+ * carry its messages and to look at links. One at a time. */
 #include <inttypes.h>
 
 #include "engine/node/node_internal.h"

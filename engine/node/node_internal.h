@@ -183,8 +183,8 @@ void node_member_tell(struct node *n, struct member_event event);
 void node_frame_take(struct node *n, uint32_t link, uint32_t bytes);
 void node_facts_take(struct node *n, uint32_t link, uint32_t bytes);
 void node_why_take(struct node *n, uint32_t link, uint32_t bytes);
-/* Whether a loss now is why this node ends: a generation's first loss is; nodes that end for it close their links,
- * too. */
+/* Whether a loss now is why this node ends: a generation's first loss is; nodes that end
+ * for it close their links, too. */
 bool node_loss_is_news(const struct node *n);
 /* Takes node 0's word where others listen. */
 void node_places_take(struct node *n, uint32_t link, uint32_t bytes);
@@ -193,8 +193,8 @@ void node_notice(struct node *n);
 
 /* --- node_ask.c --------------------------------------------------------------------------------- */
 
-/* Look whether what the main thread asks for can be done; take a message if it waits for this; tell it that all is
- * done. */
+/* Look whether what the main thread asks for can be done; take a message if it waits for
+ * this; tell it that all is done. */
 void node_ask_look(struct node *n);
 bool node_given_arrives(struct node *n, uint32_t link, const struct link_event *event);
 void node_ask_done(struct node *n);

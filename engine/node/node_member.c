@@ -240,8 +240,8 @@ static void generation_begin(struct node *n, const struct member_roster *roster)
 /* Another generation, or a search for one, is a fresh process, unless the user has asked to stop. */
 static void start_anew(struct node *n, const struct member_roster *roster)
 {
-    /* First the words of node 0, which has decided: nodes that have heard of it before this one have closed links,
-     * too. */
+    /* First the words of node 0, which has decided: nodes that have heard of it before
+     * this one have closed links, too. */
     const char *why = *n->why ? n->why : *n->lost ? n->lost : "the members of the job have changed";
     const struct node_past past = {.roster = *roster, .nonce = n->member->o.nonce};
     const bool has_stream = n->listens && reduce_stream(n->reduce);

@@ -1,5 +1,5 @@
-/* A node's thread: takes events of links, one after another, does what the main thread asks for, and looks at the
- * clock. */
+/* A node's thread: takes events of links, one after another, does what the main thread
+ * asks for, and looks at the clock. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,8 +101,8 @@ void node_letter_send(struct node *n, uint32_t link, enum node_kind kind, uint64
     n->link[link].letters++;
 }
 
-/* On a node that has failed: takes a message of steps off the link, because the message that ends the job comes after
- * it. */
+/* On a node that has failed: takes a message of steps off the link, because the message
+ * that ends the job comes after it. */
 static void message_drain(struct node *n, const struct link_event *e)
 {
     struct node_link *l = &n->link[e->link];
@@ -282,8 +282,8 @@ static void heard_look(struct node *n)
     }
 }
 
-/* Tells for whom the step waits; and, on node 0, that no step is to be run, as while it saves, evaluates or waits for
- * data itself. */
+/* Tells for whom the step waits; and, on node 0, that no step is to be run, as while it saves,
+ * evaluates or waits for data itself. */
 static void progress_look(struct node *n)
 {
     if (node_state(n) != STATE_RUNNING) return;

@@ -1,5 +1,5 @@
-/* Letters of two steps, and what becomes of them. Once a step and asker; the store finds rows, at the cost that it has
- * on one node. */
+/* Letters of two steps, and what becomes of them. Once a step and asker; the store finds rows, at
+ * the cost that it has on one node. */
 #include "engine/node/owned.h"
 
 #include <inttypes.h>
@@ -233,8 +233,8 @@ bool owned_is_whole(const struct owned *owned, uint64_t step) { return step < ow
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-/* Links the pieces of an asker's keys [first, first + count), which are the step's rows `step_row`, behind the pieces
- * of earlier lanes. */
+/* Links the pieces of an asker's keys [first, first + count), which are the step's rows `step_row`,
+ * behind the pieces of earlier lanes. */
 static void pieces_link(struct owned *owned, struct step_rows *rows, uint32_t asker, uint32_t table, uint32_t first,
                         uint32_t count, uint32_t rows_before)
 {
@@ -253,8 +253,8 @@ static void pieces_link(struct owned *owned, struct step_rows *rows, uint32_t as
     }
 }
 
-/* Whether the asker's earlier stretches have a row of the stretch's; before pieces_link. Pieces lie in order of askers:
- * such a row's last piece is one of this asker's. */
+/* Whether the asker's earlier stretches have a row of the stretch's; before pieces_link. Pieces lie in order
+ * of askers: such a row's last piece is one of this asker's. */
 static bool has_earlier(const struct owned *owned, const struct step_rows *rows, uint32_t asker, uint32_t table,
                         uint32_t count, uint32_t rows_before)
 {

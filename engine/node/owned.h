@@ -1,13 +1,13 @@
-/* The rows that a node owns, as the nodes of a training ask for them. Letters come, rows are found or made, and their
- * values go out. For the step's update each row has its pieces of gradients in order of lanes.
+/* The rows that a node owns, as the nodes of a training ask for them. Letters come, rows are found or made,
+ * and their values go out. For the step's update each row has its pieces of gradients in order of lanes.
  *
  *     letters (engine/slot/asked.h) ──in order of step, then of asker──▶ rows of the store ──▶ values, a copy an asker
  *                                                       └──▶ the step's rows, each once, and their lane rows
  *                                                                                             ◀── pieces of sums
  *
- * Rows are made in this one order, whenever letters come, so rows have the same numbers in every run. A letter of the
- * next step may come while a step is under way: there is memory for two of everything but pieces. By the node's
- * thread. */
+ * Rows are made in this one order, whenever letters come, so rows have the same numbers in every run.
+ * A letter of the next step may come while a step is under way: there is memory for two of everything
+ * but pieces. By the node's thread. */
 #ifndef HETERPS_ENGINE_NODE_OWNED_H
 #define HETERPS_ENGINE_NODE_OWNED_H
 
@@ -37,9 +37,9 @@ void owned_start(struct owned *owned, uint64_t step);
 uint8_t *owned_letter_place(struct owned *owned, uint32_t asker, uint64_t step);
 /* The letter is there. INVALID: it is no such letter. */
 MUST_USE status owned_letter_arrived(struct owned *owned, uint32_t asker, uint64_t step, size_t bytes);
-/* Finds and makes the rows of letters whose turn it is. This node has updated for all steps before `updated`; where
- * rows come and go (owned_lives), a step's letters wait until the step before has ended. FULL, as store_prepare.
- * INVALID: a letter has a key twice, or one of another owner. */
+/* Finds and makes the rows of letters whose turn it is. This node has updated for all steps before `updated`;
+ * where rows come and go (owned_lives), a step's letters wait until the step before has ended. FULL, as
+ * store_prepare. INVALID: a letter has a key twice, or one of another owner. */
 MUST_USE status owned_settle(struct owned *owned, uint64_t updated);
 /* This node has updated for the step: keys without a row in it are counted, and dead rows go. FULL likewise. */
 MUST_USE status owned_step_end(struct owned *owned, uint64_t step);
@@ -51,21 +51,21 @@ bool owned_is_settled(const struct owned *owned, uint32_t asker, uint64_t step);
 bool owned_is_whole(const struct owned *owned, uint64_t step);
 /* How many floats the asker's letter of the step asks for. */
 size_t owned_floats(const struct owned *owned, uint32_t asker, uint64_t step);
-/* A bit for each key of a letter whose rows are found, table by table: whether the step before has the row, too. The
- * value of such a row is final when this node has updated for that step; the values of the others are final. Only of a
- * letter whose rows were found before this update: behind it all values are final, and nobody looks for bits. *bytes:
- * of the bits. */
+/* A bit for each key of a letter whose rows are found, table by table: whether the step before has the row,
+ * too. The value of such a row is final when this node has updated for that step; the values of the others
+ * are final. Only of a letter whose rows were found before this update: behind it all values are final, and
+ * nobody looks for bits. *bytes: of the bits. */
 const uint64_t *owned_shared(const struct owned *owned, uint32_t asker, uint64_t step, size_t *bytes);
 /* Which rows of a letter; early rows are those whose bit is 0. */
 enum owned_part { OWNED_ALL, OWNED_EARLY, OWNED_SHARED };
 size_t owned_part_floats(const struct owned *owned, uint32_t asker, uint64_t step, enum owned_part part);
-/* Copies the values of these rows to `to`, one behind the other; or, if is_placed, each to its place among the values
- * of all rows. */
+/* Copies the values of these rows to `to`, one behind the other; or, if is_placed, each to its
+ * place among the values of all rows. */
 void owned_values(const struct owned *owned, uint32_t asker, uint64_t step, enum owned_part part, bool is_placed,
                   float *to);
 
-/* Copies the rows of a letter's keys to `to`, table by table. It sees the first `row_count` [table_count] rows of the
- * tables; other keys have their initial values. Each table has at most a micro-batch's keys. */
+/* Copies the rows of a letter's keys to `to`, table by table. It sees the first `row_count` [table_count]
+ * rows of the tables; other keys have their initial values. Each table has at most a micro-batch's keys. */
 MUST_USE status owned_look(struct owned *owned, const struct asked_letter *letter, const uint64_t *row_count,
                            float *to);
 

@@ -56,8 +56,8 @@ static status rank_check(uint32_t count, uint32_t rank)
     return ST_OK;
 }
 
-/* Node 0 listens where its name says. If the name is unknown here, or this machine's alone, as Debian has it of a
- * machine's own (127.0.1.1), node 0 listens at all of its addresses. */
+/* Node 0 listens where its name says. If the name is unknown here, or this machine's alone, as Debian has it
+ * of a machine's own (127.0.1.1), node 0 listens at all of its addresses. */
 static status first_place(struct node_place *place, const char *coordinator)
 {
     struct address *a = &place->address[0];
@@ -106,8 +106,8 @@ static status number_of(const char *name, const char *text, uint64_t *number)
     return ST_OK;
 }
 
-/* What launchers set, in the order in which they are looked for: an MPI may run below Slurm, and torchrun below
- * both. Kubernetes sets an indexed job's number by itself; a stateful set's pod has it as the label
+/* What launchers set, in the order in which they are looked for: an MPI may run below Slurm, and torchrun
+ * below both. Kubernetes sets an indexed job's number by itself; a stateful set's pod has it as the label
  * apps.kubernetes.io/pod-index (since 1.28), which a manifest hands on as POD_INDEX. */
 struct launcher {
     const char *rank, *count;

@@ -1,4 +1,5 @@
-/* Where a node's place in its job comes from: which rank it has, how many nodes there are, and where they listen.
+/* Where a node's place in its job comes from: which rank it has, how many nodes there are, and where they
+ * listen.
  *
  *     --nodes A:P,B:P,… --rank R                    where all of them listen
  *     --nodes N --coordinator A:P --rank R          where node 0 does; the others say it to that, and it to them
@@ -19,14 +20,14 @@ struct node_place {
 #define PLACE_RANK_NONE UINT32_MAX
 /* The port of a place without one. */
 #define NODE_PORT 4711u
-/* `nodes`: a list or a number. USAGE: too many nodes, two the same, a rank that is none of theirs, a coordinator too
- * many or too few; INVALID, as address_parse. */
+/* `nodes`: a list or a number. USAGE: too many nodes, two the same, a rank that is none of theirs, a
+ * coordinator too many or too few; INVALID, as address_parse. */
 MUST_USE status place_parse(struct node_place *place, const char *nodes, const char *coordinator, uint32_t rank);
-/* From variables of the environment; `value` gives one, or NULL. Rank and number: torchrun's (RANK, WORLD_SIZE), Open
- * MPI's (OMPI_COMM_WORLD_RANK, …), MPICH's (PMI_RANK, …), a step's of Slurm (SLURM_PROCID, …) or Kubernetes'
- * (JOB_COMPLETION_INDEX or POD_INDEX, beside a WORLD_SIZE of one's own). Unless a coordinator is given, node 0 is at
- * MASTER_ADDR, or the step's first host, at the port behind MASTER_PORT, at which torchrun itself listens. count 0:
- * there are none. USAGE: some are missing, or are no numbers. */
+/* From variables of the environment; `value` gives one, or NULL. Rank and number: torchrun's (RANK,
+ * WORLD_SIZE), Open MPI's (OMPI_COMM_WORLD_RANK, …), MPICH's (PMI_RANK, …), a step's of Slurm (SLURM_PROCID,
+ * …) or Kubernetes' (JOB_COMPLETION_INDEX or POD_INDEX, beside a WORLD_SIZE of one's own). Unless a
+ * coordinator is given, node 0 is at MASTER_ADDR, or the step's first host, at the port behind MASTER_PORT,
+ * at which torchrun itself listens. count 0: there are none. USAGE: some are missing, or are no numbers. */
 MUST_USE status place_from_environment(struct node_place *place, const char *coordinator,
                                        const char *(*value)(const char *name));
 

@@ -1,5 +1,5 @@
-/* Probes: an echo is a letter without bytes, whose answer's tag is the other end's clock; a swap is messages of one
- * buffer into one buffer, a few of them under way. */
+/* Probes: an echo is a letter without bytes, whose answer's tag is the other end's clock; a swap is messages
+ * of one buffer into one buffer, a few of them under way. */
 #include "engine/node/probe.h"
 
 #include <inttypes.h>

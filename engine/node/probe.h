@@ -1,6 +1,6 @@
-/* What a link between two nodes is like: times of small messages there and back, and bytes one way or both ways at
- * once. Over the links that training uses, by the thread that drives them. Between jobs, by the main threads of both
- * nodes; in a job without a graph, too. */
+/* What a link between two nodes is like: times of small messages there and back, and bytes one way or both
+ * ways at once. Over the links that training uses, by the thread that drives them. Between jobs, by the main
+ * threads of both nodes; in a job without a graph, too. */
 #ifndef HETERPS_ENGINE_NODE_PROBE_H
 #define HETERPS_ENGINE_NODE_PROBE_H
 
@@ -23,15 +23,15 @@ MUST_USE status node_echo(struct node *node, uint32_t to, struct probe_echo *ech
 
 /* Most bytes of a message of a swap, and the bytes of its two buffers, which are used again and again. */
 #define PROBE_PIECE_BYTES (1u << 20)
-/* Sends out_bytes to the node and takes in_bytes from it, at the same time; that node does the reverse. Returns when
- * the kernel has all that goes, and all that comes is here. out, in: [PROBE_PIECE_BYTES]. */
+/* Sends out_bytes to the node and takes in_bytes from it, at the same time; that node does the reverse.
+ * Returns when the kernel has all that goes, and all that comes is here. out, in: [PROBE_PIECE_BYTES]. */
 MUST_USE status node_swap(struct node *node, uint32_t with, const uint8_t *out, uint64_t out_bytes, uint8_t *in,
                           uint64_t in_bytes);
 
 /* The rank of one of the nodes that are in. */
 uint32_t node_rank(const struct node *node, uint32_t index);
-/* Of a partial job, as it was when the job began: the connection to a rank, NULL: there is none; and in words why there
- * is none, "": nothing is known. */
+/* Of a partial job, as it was when the job began: the connection to a rank, NULL: there is none; and in words
+ * why there is none, "": nothing is known. */
 const struct link_path *node_path(const struct node *node, uint32_t rank);
 const char *node_path_why(const struct node *node, uint32_t rank);
 

@@ -1,6 +1,7 @@
-/* Rounds as messages. A round between two nodes is a list of vectors, the same at both ends, cut into messages; a
- * cursor a node and round says which comes next. Values of a bucket have a kind of their own, and a cursor a bucket,
- * since their sender chooses when to send them. Other kinds of messages are in the files named in reduce_internal.h. */
+/* Rounds as messages. A round between two nodes is a list of vectors, the same at both ends, cut into
+ * messages; a cursor a node and round says which comes next. Values of a bucket have a kind of their own,
+ * and a cursor a bucket, since their sender chooses when to send them. Other kinds of messages are in the
+ * files named in reduce_internal.h. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -181,8 +182,8 @@ static bool values_make(const struct reduce *r, uint64_t step, uint32_t bucket, 
 static const char *const round_names[EXCHANGE_ROWS] = {
     [EXCHANGE_SUMS] = "sums", [EXCHANGE_SQUARES] = "squares", [EXCHANGE_VALUES] = "values"};
 
-/* Moves the cursor of the node's round past turns that are done, to the next message in a step up to `last`; false:
- * there is none, and the cursor is at a later step. */
+/* Moves the cursor of the node's round past turns that are done, to the next message in a step up to `last`;
+ * false: there is none, and the cursor is at a later step. */
 static bool cursor_settle(struct reduce *r, uint32_t from, uint32_t round, uint64_t last,
                           struct reduce_message *message)
 {
@@ -347,8 +348,8 @@ void round_begin(struct exchange *x, enum exchange_round round, uint32_t bucket)
     r->post->vt->wake(r->post);
 }
 
-/* This node has updated for the step. Its count of rows is taken now: once the others have the values, they may ask for
- * rows of the step that takes this one's place. */
+/* This node has updated for the step. Its count of rows is taken now: once the others have the values, they
+ * may ask for rows of the step that takes this one's place. */
 static status step_updated(struct reduce *r, uint64_t step)
 {
     r->updated_until = step + 1;
@@ -398,8 +399,8 @@ static bool rounds_are_sent(const struct reduce *r)
     return true;
 }
 
-/* Sends the values that are ready, a bucket at a time, while nothing else of the rounds is on its way: while there are
- * sums to come, what the next forward pass reads last, then what it reads first. */
+/* Sends the values that are ready, a bucket at a time, while nothing else of the rounds is on its way: while
+ * there are sums to come, what the next forward pass reads last, then what it reads first. */
 static status values_step(struct reduce *r)
 {
     const bool is_past_sums = r->round[EXCHANGE_SUMS].sent == r->exchange.bucket_count;
@@ -459,8 +460,8 @@ static const char *name_of(uint16_t kind)
     return kind < ROUNDS ? round_names[kind] : kinds[kind].name;
 }
 
-/* The round's message that the node sends next: of the open step, or of the next step if all of the open one has come;
- * false: it sends none. */
+/* The round's message that the node sends next: of the open step, or of the next step if all of the open one
+ * has come; false: it sends none. */
 static bool round_expect(struct reduce *r, uint32_t from, uint32_t round, struct reduce_message *message)
 {
     struct reduce_message other;
@@ -515,8 +516,8 @@ status reduce_place(struct reduce *r, uint32_t from, uint16_t kind, uint64_t ste
     return ST_OK;
 }
 
-/* Does all that can be done. What the main thread has said comes first: before another node has heard it, that node
- * takes no message of a step, and none behind such a message. */
+/* Does all that can be done. What the main thread has said comes first: before another node has heard it,
+ * that node takes no message of a step, and none behind such a message. */
 static status all_step(struct reduce *r)
 {
     TRY(talk_step(r));

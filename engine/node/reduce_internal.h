@@ -1,7 +1,8 @@
-/* What the files of the exchange between nodes share: reduce.c, rounds; reduce_open.c, memory; rows.c, letters of steps
- * and their rows; look.c, rows that are only read; grant.c, how far jobs go; evict.c, rows that are too many; news.c,
- * steps for nodes without lanes; talk.c, talk; stream.c, data that rank 0 alone can read; carry.c, slots between
- * stages; waves.c, waves. All is the node's thread's unless a comment says otherwise. */
+/* What the files of the exchange between nodes share: reduce.c, rounds; reduce_open.c, memory; rows.c,
+ * letters of steps and their rows; look.c, rows that are only read; grant.c, how far jobs go; evict.c,
+ * rows that are too many; news.c, steps for nodes without lanes; talk.c, talk; stream.c, data that
+ * rank 0 alone can read; carry.c, slots between stages; waves.c, waves. All is the node's thread's
+ * unless a comment says otherwise. */
 #ifndef HETERPS_ENGINE_NODE_REDUCE_INTERNAL_H
 #define HETERPS_ENGINE_NODE_REDUCE_INTERNAL_H
 
@@ -37,8 +38,8 @@ enum {
     KIND_COUNT,
     KIND_VALUES = 64 /* values of bucket b: this + b */
 };
-/* Most steps by which a feed is ahead with its letters: as many as it has blocks of rows (feed.c) where a step is one
- * micro-batch. */
+/* Most steps by which a feed is ahead with its letters: as many as it has blocks of rows (feed.c)
+ * where a step is one micro-batch. */
 #define ASKED_MAX 8u
 
 /* Most looks of a node that are under way. */
@@ -100,8 +101,8 @@ struct evicting {
     uint32_t come[2];          /* how many other nodes' are in `sum`                               */
 };
 
-/* A message of a round between two nodes, by its number within the turn. A round has a turn a bucket, the last bucket's
- * first; squares have one turn. */
+/* A message of a round between two nodes, by its number within the turn. A round has a turn a bucket, the
+ * last bucket's first; squares have one turn. */
 struct cursor {
     uint64_t step;
     uint32_t turn, message;
@@ -193,8 +194,8 @@ struct reduce {
     struct looks looks;
     struct grants grants;
     struct evicting evicting;
-    /* The main thread adds 1 when it wants the store, which makes shared_hold odd, and 1 when it lets go. Out of the
-     * store, the node's thread copies an odd shared_hold to shared_held. */
+    /* The main thread adds 1 when it wants the store, which makes shared_hold odd, and 1 when it lets go. Out
+     * of the store, the node's thread copies an odd shared_hold to shared_held. */
     _Atomic uint32_t shared_hold, shared_held;
     /* NULL: the data are no stream. */
     _Atomic(struct stream *) shared_stream;
@@ -209,8 +210,8 @@ struct reduce {
 
 /* A kind of messages outside of rounds. */
 struct message_kind {
-    /* Fills in the message of this kind that the node may send: step, bytes, and where they go. `step` and `bytes` are
-     * those of the message that comes. False: the node may send none. */
+    /* Fills in the message of this kind that the node may send: step, bytes, and where they go. `step` and
+     * `bytes` are those of the message that comes. False: the node may send none. */
     bool (*expect)(struct reduce *r, uint32_t from, uint64_t step, uint64_t bytes, struct reduce_message *message);
     /* The message is there. */
     status (*arrived)(struct reduce *r, uint32_t from, const struct reduce_message *message);
@@ -298,8 +299,8 @@ void waves_close(struct reduce *r);
 void stream_stop(struct reduce *r);
 void stream_close(struct reduce *r);
 
-/* A step's values are here, and row_count counts all nodes' rows: rows that are too many go. *is_over: none are
- * left. */
+/* A step's values are here, and row_count counts all nodes' rows: rows that are too
+ * many go. *is_over: none are left. */
 void evict_begin(struct reduce *r);
 MUST_USE status evict_step(struct reduce *r, bool *is_over);
 void evict_layout(struct reduce *r, struct layout *l);

@@ -113,8 +113,9 @@ static uint64_t layer_floats(const struct graph *g, uint32_t layer)
     return floats;
 }
 
-/* Cuts the layers in buckets of at least `least` floats, from the last layer on; the first bucket has what is left, if
- * this has floats at all. Returns how many; first [buckets]: the first layer of each, from the last bucket on. */
+/* Cuts the layers in buckets of at least `least` floats, from the last layer on; the first bucket has
+ * what is left, if this has floats at all. Returns how many; first [buckets]: the first layer of
+ * each, from the last bucket on. */
 static uint32_t buckets_cut(const struct graph *g, uint64_t least, uint32_t first[EXCHANGE_BUCKETS_MAX + 1])
 {
     uint64_t left = 0, floats = 0;
@@ -143,8 +144,8 @@ static void buckets_find(struct exchange *x, const struct reduce_options *o)
     }
 }
 
-/* Slices of a bucket, one behind the other, of the nodes that have one; another node's is empty, and begins where the
- * next one does. */
+/* Slices of a bucket, one behind the other, of the nodes that have one; another node's is empty, and
+ * begins where the next one does. */
 static void slices_layout(struct extent *e, struct layout *l, const struct reduce_options *o)
 {
     const uint64_t slices = those_of(o, o->slices);

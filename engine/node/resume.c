@@ -9,8 +9,8 @@
 #include "engine/node/talk.h"
 #include "io/store/shard.h"
 
-/* Files by these names, in this order: of each table what it counts for admission, perhaps nothing; then of each its
- * rows, key and floats one behind the other. */
+/* Files by these names, in this order: of each table what it counts for admission, perhaps nothing; then of
+ * each its rows, key and floats one behind the other. */
 #define NAME_MANIFEST  "manifest"
 #define NAME_DENSE     "dense"
 #define NAME_ADMISSION "admission"

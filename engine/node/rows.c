@@ -1,17 +1,17 @@
 /* Letters of steps, and their rows, where the graph has tables.
  *
- * A node sends a step's letter when the step before is open: then every owner is done with the step before that, whose
- * place the letter takes. An owner sends the rows that the step before lacks at once: no update changes their values.
- * It sends the rows that both steps share when it has updated for the step before:
+ * A node sends a step's letter when the step before is open: then every owner is done with the step before
+ * that, whose place the letter takes. An owner sends the rows that the step before lacks at once: no update
+ * changes their values. It sends the rows that both steps share when it has updated for the step before:
  *
  *     asker   ──letter──▶  owner  ──EARLY: bits, values──▶  asker        while the step before is computed
  *                                 ──ROWS: the other values──▶            behind its update
  *
- * EARLY has a bit for each key of the letter: whether the row is shared. Where rows of any table come and go, or RAM
- * lacks room for the rows of two steps, an owner finds the rows of all tables behind the update, and sends all of them
- * in ROWS. Letters are settled in order of askers, so rows have the same numbers in every run: all rows of a step wait
- * for a letter that is late, but for those of askers before its own. A step is open when all its rows, and the values
- * of the step before, have come. */
+ * EARLY has a bit for each key of the letter: whether the row is shared. Where rows of any table come and go,
+ * or RAM lacks room for the rows of two steps, an owner finds the rows of all tables behind the update, and
+ * sends all of them in ROWS. Letters are settled in order of askers, so rows have the same numbers in every
+ * run: all rows of a step wait for a letter that is late, but for those of askers before its own. A step is
+ * open when all its rows, and the values of the step before, have come. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -198,8 +198,8 @@ status rows_step(struct reduce *r)
 static bool hold_look(void *context)
 {
     const struct reduce *r = context;
-    /* Acquire, both: what the node's thread has done to the store is visible; or the exchange has failed. Relaxed: the
-     * own count. */
+    /* Acquire, both: what the node's thread has done to the store is visible; or the exchange has
+     * failed. Relaxed: the own count. */
     return atomic_load_explicit(&r->shared_held, memory_order_acquire) ==
                atomic_load_explicit(&r->shared_hold, memory_order_relaxed) ||
            atomic_load_explicit(&r->shared_is_failed, memory_order_acquire);
@@ -242,8 +242,9 @@ static bool letter_expect(struct reduce *r, uint32_t from, uint64_t step, uint64
     (void)step;
     if (r->owned == NULL || !has_lanes(r, from)) return false;
     message->step = r->peers[from].next_letter;
-    /* Of a later step nobody can ask: the step before is open at nobody until it has this node's values, which follow
-     * its update for the step before that. That update reads what the letter would take the place of. */
+    /* Of a later step nobody can ask: the step before is open at nobody until it has this node's
+     * values, which follow its update for the step before that. That update reads what the
+     * letter would take the place of. */
     if (message->step > r->updated_until + 1) return false;
     message->bytes = bytes < most ? bytes : most;
     message->part[0].iov_base = owned_letter_place(r->owned, from, message->step);

@@ -28,8 +28,8 @@ struct part_word {
 
 /* --- who is apart ------------------------------------------------------------------------------ */
 
-/* By rank 0: makes an empty file of a name that nothing else has. Killed saves leave files of such names, so the next
- * save removes it. */
+/* By rank 0: makes an empty file of a name that nothing else has. Killed saves leave files of such
+ * names, so the next save removes it. */
 static status token_make(char path[FILE_PATH_BYTES], const char *directory, char name[64])
 {
     uint64_t number;
@@ -277,8 +277,8 @@ static status lines_gather(struct reduce *r, uint32_t table, const struct admiss
     return ST_OK;
 }
 
-/* Rank 0 gets all counts of a table: exact ones in `all`, whose memory the caller gives back, unless it is *full;
- * filters in its own. */
+/* Rank 0 gets all counts of a table: exact ones in `all`, whose memory the caller gives back, unless
+ * it is *full; filters in its own. */
 static status table_counts_gather(struct reduce *r, uint32_t t, struct admission *all, struct failure *full)
 {
     const struct row_life *life = &r->graph->tables[t].life;
@@ -328,8 +328,8 @@ static status rows_save(struct reduce *r, struct model_save_options *o, struct m
     for (uint32_t t = 0; t < tables && st == ST_OK; t++) st = table_counts_gather(r, t, NULL, NULL);
     if (st == ST_OK) st = parts_say(r, parts);
     if (st == ST_OK) st = reduce_agree(r, ST_OK); /* what rank 0 has made of it */
-    /* The files stay. After a failure of this node there are none; after another's, rank 0's manifest may name them
-     * already. */
+    /* The files stay. After a failure of this node there are none; after another's, rank 0's
+     * manifest may name them already. */
     model_parts_free(parts, tables);
     return st;
 }
@@ -358,8 +358,8 @@ static status whole_save(struct reduce *r, struct model_save_options *o, struct 
     return st;
 }
 
-/* Where nodes have stages, which read ahead: dead rows that are still on disk do not count, and counts of keys and rows
- * are turned back to the last step. */
+/* Where nodes have stages, which read ahead: dead rows that are still on disk do not count, and counts of
+ * keys and rows are turned back to the last step. */
 static status lives_turn_back(struct reduce *r, uint32_t ticket)
 {
     struct store *store = r->model->store;

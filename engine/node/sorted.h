@@ -1,5 +1,6 @@
-/* Rows of tables by ascending key, those of all nodes, as rank 0 writes them. Each node sorts its own rows; rank 0 says
- * what it wants, and merges what the others send, of which it holds a block a node (engine/node/talk.h).
+/* Rows of tables by ascending key, those of all nodes, as rank 0 writes them. Each node sorts
+ * its own rows; rank 0 says what it wants, and merges what the others send, of which it holds a
+ * block a node (engine/node/talk.h).
  *
  *     rank 0   open ──▶ begin ──▶ next … ──▶ close ──▶ … ──▶ sorted_nodes_end          of whatever is written
  *     others   sorted_serve: hear what ──▶ keys, or keys and vectors ──▶ … ──▶ the end

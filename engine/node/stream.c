@@ -4,17 +4,18 @@
  *                 ▲               ▲ free when all have taken it                     ▲
  *              read(2)            └──────────── receipts ◀──────────────── places ──┘
  *
- * Node 0's source gives the stored bytes that it has read before it unpacks or parses any; a source on another node
- * takes them in place of read(2), so that nothing above it knows. The end of a file of the list is a block of its own.
- * So is a failure to read, with its sentence: all nodes fail at the same byte, and their feeds end alike.
+ * Node 0's source gives the stored bytes that it has read before it unpacks or parses any; a source on
+ * another node takes them in place of read(2), so that nothing above it knows. The end of a file of the
+ * list is a block of its own. So is a failure to read, with its sentence: all nodes fail at the same
+ * byte, and their feeds end alike.
  *
- * All nodes have STREAM_PLACES places. Block n goes into place n % STREAM_PLACES when all takers have taken the block
- * before it there. So every taker has a place for whatever comes, and a step's message waits behind STREAM_PLACES
- * blocks at most. A slow taker stops node 0's reading, and nothing else. Nobody waits in vain: node 0 has parsed what a
- * taker has read, so all nodes compute the steps whose inputs fill a taker.
+ * All nodes have STREAM_PLACES places. Block n goes into place n % STREAM_PLACES when all takers have taken
+ * the block before it there. So every taker has a place for whatever comes, and a step's message waits behind
+ * STREAM_PLACES blocks at most. A slow taker stops node 0's reading, and nothing else. Nobody waits in vain:
+ * node 0 has parsed what a taker has read, so all nodes compute the steps whose inputs fill a taker.
  *
- * A wish to stop ends reading as a failure would (STOPPED), since a granted step may never come out of a silent
- * stream. */
+ * A wish to stop ends reading as a failure would (STOPPED), since a granted step may
+ * never come out of a silent stream. */
 #include "engine/node/stream.h"
 
 #include <errno.h>

@@ -1,6 +1,7 @@
-/* Talk: a queue of a few places each way between rank 0 and another node. The talker fills a place and counts the block
- * as given; the node's thread sends it. At the other end the node's thread counts the block as come, the hearer counts
- * it as heard, and the node's thread sends a receipt. Some thousand blocks an evaluation, none while steps run. */
+/* Talk: a queue of a few places each way between rank 0 and another node. The talker fills a place and counts
+ * the block as given; the node's thread sends it. At the other end the node's thread counts the block as
+ * come, the hearer counts it as heard, and the node's thread sends a receipt. Some thousand blocks an
+ * evaluation, none while steps run. */
 #include "engine/node/talk.h"
 
 #include <inttypes.h>

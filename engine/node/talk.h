@@ -1,10 +1,10 @@
-/* What rank 0 and another node say to each other between jobs: blocks of bytes, in order, each way. Both ends know what
- * a block means.
+/* What rank 0 and another node say to each other between jobs: blocks of bytes, in order, each way.
+ * Both ends know what a block means.
  *
  *     reduce_say ──place──▶ node's thread ──block──▶ place ──▶ reduce_hear … reduce_heard ──receipt──▶ place is free
  *
- * A node has a few places for each other node: whoever says much waits until it is heard. By one thread at a time,
- * which may wait. Rank 0 may say to one node while another of its threads hears another node. */
+ * A node has a few places for each other node: whoever says much waits until it is heard. By one thread at a
+ * time, which may wait. Rank 0 may say to one node while another of its threads hears another node. */
 #ifndef HETERPS_ENGINE_NODE_TALK_H
 #define HETERPS_ENGINE_NODE_TALK_H
 
@@ -12,8 +12,8 @@
 
 #define TALK_BYTES 65536u
 
-/* Where the next block for the node is written, [TALK_BYTES]; waits for a place. One of the two is rank 0. Fails, like
- * the functions below, as the exchange. */
+/* Where the next block for the node is written, [TALK_BYTES]; waits for a place. One of the two is rank 0.
+ * Fails, like the functions below, as the exchange. */
 MUST_USE status reduce_say_place(struct reduce *reduce, uint32_t to, uint8_t **at);
 /* The block is written: 1 to TALK_BYTES. */
 void reduce_say(struct reduce *reduce, uint32_t to, uint32_t bytes);
@@ -27,8 +27,8 @@ void reduce_hear_stop(struct reduce *reduce);
 /* Says any number of bytes in as many blocks as it takes, and hears as many. */
 MUST_USE status reduce_say_all(struct reduce *reduce, uint32_t to, const void *at, uint64_t bytes);
 MUST_USE status reduce_hear_all(struct reduce *reduce, uint32_t from, void *at, uint64_t bytes);
-/* By all nodes: whether all have come so far. `st` is this node's failure, or ST_OK; all return the failure of the
- * first node that has one. */
+/* By all nodes: whether all have come so far. `st` is this node's failure, or ST_OK; all return the failure
+ * of the first node that has one. */
 MUST_USE status reduce_agree(struct reduce *reduce, status st);
 /* By all nodes: all get what rank 0 has at `at`, 1 to TALK_BYTES. */
 MUST_USE status reduce_tell(struct reduce *reduce, void *at, uint32_t bytes);

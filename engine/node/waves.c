@@ -1,12 +1,14 @@
-/* Waves of workers that are nodes (engine/sync/waves.h) as messages. Own waves go out to the owners of slices, which
- * add them up. What others' waves have changed of the own slice is added up for each worker, and sent to it.
+/* Waves of workers that are nodes (engine/sync/waves.h) as messages. Own waves go out to the
+ * owners of slices, which add them up. What others' waves have changed of the own slice is added
+ * up for each worker, and sent to it.
  *
  *     KIND_WAVE    worker v to owner u: v's letter, and behind it what its wave has changed of u's slice
  *     KIND_ROUND   owner u to worker v: what the waves of that number of all others have changed of u's slice, added
  *                  up in order of workers; at the end of a job u's slice itself
  *     KIND_ADDED   worker v to owner u: rounds below the step are in v's weights, and their places free
  *
- * A message's step is twice the number of the wave or round, plus one if there are changes, or the values themselves.
+ * A message's step is twice the number of the wave or round, plus one if there are
+ * changes, or the values themselves.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -29,11 +31,11 @@ struct waves {
     uint64_t round;                                     /* rounds below it are here                             */
     uint64_t sent_until[WAVES_SENDS][REDUCE_NODES_MAX]; /* messages to each that were given up to the own wave  */
     bool sent_wave[WAVES_SENDS];                        /* it was given to the post                             */
-    /* Rounds below these have come from an owner, or are added up here; were given to the post for a worker; messages
-     * to the worker up to each of the last ones. */
+    /* Rounds below these have come from an owner, or are added up here; were given to the post for a worker;
+     * messages to the worker up to each of the last ones. */
     uint64_t come[REDUCE_NODES_MAX], given[REDUCE_NODES_MAX], given_until[REDUCE_NODES_MAX][WAVES_SENDS];
-    /* Rounds below these are in weights: in that worker's, as it has said; in this worker's, as that worker was told,
-     * by messages up to this one. */
+    /* Rounds below these are in weights: in that worker's, as it has said; in this worker's, as that worker
+     * was told, by messages up to this one. */
     uint64_t added[REDUCE_NODES_MAX], told[REDUCE_NODES_MAX], told_until[REDUCE_NODES_MAX];
 };
 
@@ -79,8 +81,9 @@ void waves_close(struct reduce *r)
 
 /* --- what is there ------------------------------------------------------------------------------ */
 
-/* Whether the waves of this number of all workers but one are there. A worker has none after its last; this counts when
- * all have had their last: then the number of rounds is known. A worker alone waits for itself. */
+/* Whether the waves of this number of all workers but one are there. A worker has none after
+ * its last; this counts when all have had their last: then the number of rounds is known. A
+ * worker alone waits for itself. */
 static bool is_whole(const struct waves *waves, uint64_t round, uint32_t but)
 {
     for (uint32_t v = 0; v < waves->of_exchange.worker_count; v++)
@@ -122,8 +125,8 @@ static void wave_note(struct waves *waves, uint32_t worker, uint64_t wave, bool 
     atomic_store_explicit(&waves->of_exchange.shared_end, end + 1, memory_order_release);
 }
 
-/* Waves below it have places that are free, or theirs: rounds of the waves that were there before have been given to
- * all, and are in this worker's rows. */
+/* Waves below it have places that are free, or theirs: rounds of the waves that were there before have been
+ * given to all, and are in this worker's rows. */
 static uint64_t waves_free(const struct waves *waves)
 {
     const struct exchange_waves *x = &waves->of_exchange;

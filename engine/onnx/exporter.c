@@ -226,8 +226,8 @@ static status unseen_check(const struct exporter *e, uint32_t table)
     return ST_OK;
 }
 
-/* Makes one look-up for all fields of the table, so that the net has the table's keys once; then takes each field's
- * part. */
+/* Makes one look-up for all fields of the table, so that the net has the table's keys
+ * once; then takes each field's part. */
 static status table_make(struct exporter *e, uint32_t table)
 {
     const struct graph *g = e->graph;

@@ -23,15 +23,15 @@ struct exporter {
 };
 MUST_USE status exporter_open(struct exporter *e);
 void exporter_close(struct exporter *e);
-/* Checks whether tables with row_count [table_count] rows fit into a file; 0: the table is left out. INVALID: they do
- * not. */
+/* Checks whether tables with row_count [table_count] rows fit into a file; 0: the table is
+ * left out. INVALID: they do not. */
 MUST_USE status exporter_tables_fit(const struct graph *g, const uint64_t *row_count);
 /* Makes the value of a tensor that has numeric columns of the data. */
 MUST_USE status exporter_numbers(struct exporter *e, uint32_t tensor);
 /* Makes the values of a field's keys. */
 MUST_USE status exporter_keys(struct exporter *e, uint32_t field);
-/* Makes the rows of a field's keys in a table, each times its key's value; zeros where there is no key. INVALID: in
- * this table a key without a row is not zeros, or a key is 0. */
+/* Makes the rows of a field's keys in a table, each times its key's value; zeros where there is no key.
+ * INVALID: in this table a key without a row is not zeros, or a key is 0. */
 MUST_USE status exporter_rows(struct exporter *e, uint32_t table, uint32_t field, uint32_t *rows);
 
 #endif

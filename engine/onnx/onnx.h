@@ -6,9 +6,9 @@
  *     tables     constants: rows in the order of their keys, and a row of zeros for keys without a row
  *     outputs    a loss each, FLOAT [examples, n]: what `predict` writes
  *
- * A text's key is its 64-bit XXH3, seeded by the number that the file notes under heterps.seed.NAME. An op without an
- * equivalent in ONNX is refused by name. Predictions differ by as much as float32 sums in another order do: some
- * 1e-6. */
+ * A text's key is its 64-bit XXH3, seeded by the number that the file notes under heterps.seed.NAME.
+ * An op without an equivalent in ONNX is refused by name. Predictions differ by as much as float32
+ * sums in another order do: some 1e-6. */
 #ifndef HETERPS_ENGINE_ONNX_ONNX_H
 #define HETERPS_ENGINE_ONNX_ONNX_H
 
@@ -21,8 +21,8 @@ struct onnx_exported {
     size_t bytes;
     uint64_t row_count;
 };
-/* Writes the model of the set-up. INVALID: an op without an equivalent, by name, or tables that do not fit; MEMORY,
- * IO. */
+/* Writes the model of the set-up. INVALID: an op without an equivalent, by name, or
+ * tables that do not fit; MEMORY, IO. */
 MUST_USE status onnx_export(struct setup *setup, const char *path, struct onnx_exported *exported);
 
 #endif

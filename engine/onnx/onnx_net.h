@@ -1,10 +1,10 @@
-/* A net in ONNX's words, put together value by value. Inputs, constants and results of operators are values; a value
- * has a number.
+/* A net in ONNX's words, put together value by value. Inputs, constants and results of operators
+ * are values; a value has a number.
  *
  *     onnx_input("age") ──▶ 1     onnx_floats(weight) ──▶ 2     onnx_op("MatMul", 1, 2) ──▶ 3     onnx_output(3, "bce")
  *
- * Writes messages of onnx.proto, with operators of set 17, and of set 4 for machine learning. If memory is short,
- * onnx_write fails. */
+ * Writes messages of onnx.proto, with operators of set 17, and of set 4 for machine learning. If
+ * memory is short, onnx_write fails. */
 #ifndef HETERPS_ENGINE_ONNX_ONNX_NET_H
 #define HETERPS_ENGINE_ONNX_ONNX_NET_H
 
@@ -27,8 +27,8 @@ void onnx_close(struct onnx *o);
 MUST_USE status onnx_input(struct onnx *o, const char *name, enum onnx_type type, uint32_t cols, uint32_t *value);
 MUST_USE status onnx_output(struct onnx *o, uint32_t value, const char *name, uint32_t cols);
 
-/* Constants of a shape [rank]; returns their value. numbers NULL: the caller puts the numbers at *room at once (*room
- * NULL: no memory). */
+/* Constants of a shape [rank]; returns their value. numbers NULL: the caller puts the numbers at *room
+ * at once (*room NULL: no memory). */
 uint32_t onnx_floats(struct onnx *o, const float *numbers, const uint64_t *shape, uint32_t rank, float **room);
 uint32_t onnx_ints(struct onnx *o, const int64_t *numbers, const uint64_t *shape, uint32_t rank);
 /* A constant of one number, [1]. */

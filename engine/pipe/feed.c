@@ -23,17 +23,17 @@ static uint32_t own_micros(const struct feed_options *o, uint32_t *first)
     return a_lane * (is_part ? o->exchange->own.count : shape.lanes);
 }
 
-/* Most distinct rows that the consumer's part of a step can touch in a table; the compiler has bounded a whole step's
- * by 2^31. */
+/* Most distinct rows that the consumer's part of a step can touch in a table; the compiler has
+ * bounded a whole step's by 2^31. */
 static uint32_t step_rows_max(const struct feed_options *o, uint32_t table)
 {
     uint32_t first;
     return own_micros(o, &first) * o->graph->header->micro * o->graph->tables[table].key_count_max;
 }
 
-/* Blocks of rows: a run of inputs covers at most (inputs - 1) / micros + 2 steps, and the consumer may still be at the
- * update of one more. Where steps of one micro-batch overtake each other (wsp, asp), each input can keep a block of its
- * own while one is being filled: these are enough, too. */
+/* Blocks of rows: a run of inputs covers at most (inputs - 1) / micros + 2 steps, and the consumer may still
+ * be at the update of one more. Where steps of one micro-batch overtake each other (wsp, asp), each input can
+ * keep a block of its own while one is being filled: these are enough, too. */
 static uint32_t steps_ahead_of(const struct feed_options *o)
 {
     uint32_t first;
@@ -402,8 +402,8 @@ void feed_interrupt(void *feed_pointer)
 bool feed_wake(void *feed_pointer)
 {
     struct feed *feed = feed_pointer;
-    /* Relaxed, all: a guess. A turn that began since the last call, or an input that the consumer has not asked for
-     * yet, is movement. */
+    /* Relaxed, all: a guess. A turn that began since the last call, or an input that the consumer has
+     * not asked for yet, is movement. */
     uint32_t turn = atomic_load_explicit(&feed->shared_turn, memory_order_relaxed);
     bool is_stuck = turn % 2 == 1 && turn == feed->turn_seen && ring_depth(&feed->ready) == 0 &&
                     atomic_load_explicit(&feed->shared_is_wanted, memory_order_relaxed);
@@ -420,9 +420,9 @@ static bool thread_end(struct feed *feed)
     clock_gettime(CLOCK_REALTIME, &deadline);
     deadline.tv_sec += 1;
     if (pthread_timedjoin_np(feed->thread, NULL, &deadline) == 0) return true;
-    /* A thread that waits for a pipe to which nobody writes cannot be woken. It is left to the exit, and touches
-     * nothing but this feed if it comes back. Acquire pairs with the release in source_enter(); release with the
-     * acquire in source_leave(). */
+    /* A thread that waits for a pipe to which nobody writes cannot be woken. It is left to the exit, and
+     * touches nothing but this feed if it comes back. Acquire pairs with the release in source_enter();
+     * release with the acquire in source_leave(). */
     uint32_t phase = IN_SOURCE;
     if (atomic_compare_exchange_strong_explicit(&feed->shared_phase, &phase, LEFT_BEHIND, memory_order_acq_rel,
                                                 memory_order_relaxed)) {

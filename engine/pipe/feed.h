@@ -3,18 +3,20 @@
  *     reader ──▶ input's micro_batch ──▶ store_prepare: ticket ──▶ step rows ──ready ring──▶ consumer ──free ring──▶ …
  *                                   └─ numberers, of several inputs at a time ─┘
  *
- * Where rows may be on a disk, an input waits until its rows are there, while the thread goes on with the next inputs;
- * they become ready in order. Rows of a step stay in RAM until the consumer has given the step's last input back.
+ * Where rows may be on a disk, an input waits until its rows are there, while the thread goes on with
+ * the next inputs; they become ready in order. Rows of a step stay in RAM until the consumer has
+ * given the step's last input back.
  *
- * While all inputs are full, the thread can help a team (engine/device/cpu/team.h): if there are as many threads as
- * cores, no thread then displaces another.
+ * While all inputs are full, the thread can help a team (engine/device/cpu/team.h): if there are as many
+ * threads as cores, no thread then displaces another.
  *
- * The consumer never waits here. It asks, then does something else or waits at its own bell, which the feed rings.
+ * The consumer never waits here. It asks, then does something else or waits at its own bell, which the feed
+ * rings.
  *
- * The feed alone decides which example belongs to which micro-batch and step, and it creates rows in the order
- * of the data, so nothing downstream depends on timing. A training feed numbers the rows that a step touches
- * (ticket_table.step_row), so that gradients are summed per row of the step; an evaluation feed only looks rows
- * up. */
+ * The feed alone decides which example belongs to which micro-batch and step, and it creates rows in
+ * the order of the data, so nothing downstream depends on timing. A training feed numbers the rows that
+ * a step touches (ticket_table.step_row), so that gradients are summed per row of the step; an
+ * evaluation feed only looks rows up. */
 #ifndef HETERPS_ENGINE_PIPE_FEED_H
 #define HETERPS_ENGINE_PIPE_FEED_H
 
@@ -35,14 +37,15 @@ struct feed_options {
     struct model *model;
     bool training; /* create rows and number them by step, several passes; else one pass of look-ups */
     uint32_t input_count;
-    /* On several nodes, else NULL. The feed reads all data, and passes over the examples of others; the consumer gets
-     * the micro-batches of its own lanes, and an empty one for a step that ends before them. Rows are asked for, and
-     * not found here. Where rows are only read, there are at most EXCHANGE_LOOKS_MAX inputs. A node without lanes reads
-     * nothing, and gets an empty micro-batch for each step of which node 0 tells it. */
+    /* On several nodes, else NULL. The feed reads all data, and passes over the examples of others; the
+     * consumer gets the micro-batches of its own lanes, and an empty one for a step that ends before them.
+     * Rows are asked for, and not found here. Where rows are only read, there are at most
+     * EXCHANGE_LOOKS_MAX inputs. A node without lanes reads nothing, and gets an empty micro-batch for each
+     * step of which node 0 tells it. */
     struct exchange *exchange;
     bool all_lanes; /* the consumer gets the micro-batches of all nodes: where rows are only read */
-    /* Where nodes are workers, else NULL; `exchange` is then NULL, too. Steps belong to the nodes in turn: the consumer
-     * gets its own steps, or, with all_lanes, all. */
+    /* Where nodes are workers, else NULL; `exchange` is then NULL, too. Steps belong to the nodes in turn:
+     * the consumer gets its own steps, or, with all_lanes, all. */
     struct exchange_waves *waves;
     uint64_t epochs,
         steps_max; /* training: bounds, from first_epoch and first_step of where it starts; steps_max 0: none */
@@ -54,8 +57,8 @@ struct feed_options {
     struct reader *source;
     const int *processors; /* [processor_count], kept until close: the thread's; none: it runs anywhere */
     uint32_t processor_count;
-    /* Threads that number keys (numberers.h), on the reader's processors; 0: keys are numbered when their rows are
-     * found. Not on several nodes. */
+    /* Threads that number keys (numberers.h), on the reader's processors; 0: keys are numbered when their
+     * rows are found. Not on several nodes. */
     uint32_t numberers;
 };
 
@@ -75,22 +78,22 @@ struct team;
 struct feed;
 /* Opens the reader (a wrong path fails here) and takes all memory, but reads nothing yet. */
 MUST_USE status feed_open(struct feed **feed, const struct feed_options *options);
-/* Lets the feed ring this bell, which must outlive it, whenever feed_try_next may have another answer: after each input
- * that is ready, when the thread ends, when the feed is interrupted. Before feed_start; without a bell the feed rings
- * one that nobody listens to. */
+/* Lets the feed ring this bell, which must outlive it, whenever feed_try_next may have another answer: after
+ * each input that is ready, when the thread ends, when the feed is interrupted. Before feed_start; without a
+ * bell the feed rings one that nobody listens to. */
 void feed_bell_set(struct feed *feed, struct bell *bell);
-/* Starts the thread (the caller plans its stack). In training it goes on after what `from` says is done, with the help
- * of the marks of the model's data; NULL: it starts at the beginning. */
+/* Starts the thread (the caller plans its stack). In training it goes on after what `from` says is done, with
+ * the help of the marks of the model's data; NULL: it starts at the beginning. */
 MUST_USE status feed_start(struct feed *feed, const struct progress *from);
 
-/* At the end of a step whose last input has is_sweep: removes rows (store_sweep), tells how many rows each table has
- * left, and lets the thread go on, which has waited for this. The input can still be run forward. By a worker. IO,
- * CORRUPT as store_sweep. */
+/* At the end of a step whose last input has is_sweep: removes rows (store_sweep), tells how many rows each
+ * table has left, and lets the thread go on, which has waited for this. The input can still be run forward.
+ * By a worker. IO, CORRUPT as store_sweep. */
 MUST_USE status feed_sweep(struct feed *feed, struct input *input, uint64_t *row_count);
 
-/* From now on the thread helps this team while it has no free input, or has come to its end; NULL: no team. Returns
- * when the thread is out of the team before. While a feed helps a team no other feed may. `spins`: as bell_await's.
- * Between the team's runs. */
+/* From now on the thread helps this team while it has no free input, or has come to its end; NULL: no team.
+ * Returns when the thread is out of the team before. While a feed helps a team no other feed may. `spins`: as
+ * bell_await's. Between the team's runs. */
 void feed_team_set(struct feed *feed, struct team *team, bool spins);
 
 enum feed_state {
@@ -98,19 +101,20 @@ enum feed_state {
     FEED_EMPTY, /* there may be one later                                                                */
     FEED_END    /* there will be none: feed_result says why                                              */
 };
-/* Never waits. One thread at a time, handed over by release and acquire like the end of a ring. *input is set with
- * FEED_INPUT only. */
+/* Never waits. One thread at a time, handed over by release and acquire like the end of a ring.
+ * *input is set with FEED_INPUT only. */
 enum feed_state feed_try_next(struct feed *feed, struct input **input);
 /* After FEED_END: the feed's failure; ST_OK at the end of the data, or if the feed was interrupted. */
 MUST_USE status feed_result(const struct feed *feed);
-/* On several nodes: whether reading has failed within the step of the input, so that its rows never come and it can
- * only be given back. */
+/* On several nodes: whether reading has failed within the step of the input, so that its rows never come
+ * and it can only be given back. */
 bool feed_is_cut(const struct feed *feed, const struct input *input);
-/* Gives an input back; any thread. Give back the last input of a step (batch.is_last) after the step's update: the
- * step's rows go with it. */
+/* Gives an input back; any thread. Give back the last input of a step (batch.is_last) after the step's
+ * update: the step's rows go with it. */
 void feed_release(struct feed *feed, struct input *input);
-/* Before feed_start: `look` is shown each micro-batch, before rows are made of it, by the feed's thread, until it has
- * seen enough; is_end: none comes after it. What it fails with ends the feed. Keeps the context. */
+/* Before feed_start: `look` is shown each micro-batch, before rows are made of it, by the
+ * feed's thread, until it has seen enough; is_end: none comes after it. What it fails with
+ * ends the feed. Keeps the context. */
 typedef status feed_looker(void *context, const struct micro_batch *m, bool is_end, bool *is_enough);
 void feed_look(struct feed *feed, feed_looker *look, void *context);
 uint32_t feed_input_count(const struct feed *feed);
@@ -125,21 +129,22 @@ const struct reader_mark *feed_marks(const struct feed *feed, uint32_t *count);
 uint64_t feed_example_estimate(const struct feed *feed);
 /* Whether the data can be read only once. */
 bool feed_is_stream(const struct feed *feed);
-/* Keeps the feed's thread out of the store until feed_let_go, which must follow in any case, and waits until the rows
- * of every input are in RAM: for saving or evaluating the model between two steps. IO, CORRUPT as store_settle. */
+/* Keeps the feed's thread out of the store until feed_let_go, which must follow in any case, and
+ * waits until the rows of every input are in RAM: for saving or evaluating the model between two
+ * steps. IO, CORRUPT as store_settle. */
 MUST_USE status feed_hold(struct feed *feed);
 void feed_let_go(struct feed *feed);
 /* Ends the feed early: feed_try_next gives the inputs that are ready, then FEED_END. Any thread, and signal
  * handlers. */
 void feed_interrupt(void *feed);
-/* For stop_listen: interrupts the feed if the consumer has asked in vain and the thread has been at the same
- * micro-batch since the last call, as when it waits for a pipe. Returns whether it did. From a signal handler; one
- * caller. */
+/* For stop_listen: interrupts the feed if the consumer has asked in vain and the thread has been at
+ * the same micro-batch since the last call, as when it waits for a pipe. Returns whether it did.
+ * From a signal handler; one caller. */
 bool feed_wake(void *feed);
 /* Stops the thread; only feed_close may follow. NULL is ignored. */
 void feed_end(struct feed *feed);
-/* Stops the thread, if it has not ended, and gives the memory back. A thread that is stuck reading a pipe is left, with
- * its memory. */
+/* Stops the thread, if it has not ended, and gives the memory back. A thread that is stuck reading a
+ * pipe is left, with its memory. */
 void feed_close(struct feed *feed);
 
 #endif

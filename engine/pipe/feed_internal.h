@@ -5,9 +5,9 @@
  *     free ──input──▶ thread ──input──▶ ready ──▶ consumer ──input──▶ free
  *     free_blocks ──step's rows──▶ thread, with a step's first input … consumer, with its last ──▶ free_blocks
  *
- * The thread sleeps at free_bell, which a team that it helps rings too; the consumer sleeps at its own bell. While the
- * thread runs, nothing is allocated and no lock is taken: files are opened, unpacked and shuffled in memory that
- * feed_open has taken. */
+ * The thread sleeps at free_bell, which a team that it helps rings too; the consumer sleeps at its own bell.
+ * While the thread runs, nothing is allocated and no lock is taken: files are opened, unpacked and shuffled
+ * in memory that feed_open has taken. */
 #ifndef HETERPS_ENGINE_PIPE_FEED_INTERNAL_H
 #define HETERPS_ENGINE_PIPE_FEED_INTERNAL_H
 
@@ -21,9 +21,9 @@
 #define NUMBER_NONE UINT32_MAX
 #define STEP_NONE   UINT64_MAX
 
-/* What the thread is doing, for a caller that wants it to end. A call of the source may wait for a pipe to which nobody
- * writes, and cannot be woken. A caller that gives up exchanges IN_SOURCE for LEFT_BEHIND; everything else ends
- * soon. */
+/* What the thread is doing, for a caller that wants it to end. A call of the source may wait for a pipe
+ * to which nobody writes, and cannot be woken. A caller that gives up exchanges IN_SOURCE for
+ * LEFT_BEHIND; everything else ends soon. */
 enum phase { AT_WORK, IN_SOURCE, LEFT_BEHIND };
 
 struct feed {
@@ -90,8 +90,8 @@ struct feed {
     _Atomic bool shared_is_interrupted; /* it should end                                              */
     _Atomic uint32_t shared_phase;
     _Atomic uint64_t shared_swept; /* steps below it have been swept, if they had to be                 */
-    /* Odd while the thread works towards the next input, also while it waits for a free one or has ended; changes with
-     * every input. */
+    /* Odd while the thread works towards the next input, also while it waits for a free one or has
+     * ended; changes with every input. */
     _Atomic uint32_t shared_turn;
     _Atomic(struct team *) shared_team; /* the team that the thread helps, or NULL                      */
     _Atomic bool shared_is_helping;     /* the thread may be in it                                      */

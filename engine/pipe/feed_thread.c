@@ -11,8 +11,9 @@
 
 /* Examples that a resumed run drops between two looks at whether it should stop. */
 #define SKIP_EXAMPLES UINT64_C(65536)
-/* The thread leaves a team of two to its caller where, over about the last RECENT_INPUTS inputs, it has been idle for
- * less than one part in IDLE_PARTS of the time: sharing then costs more than the second core gives. */
+/* The thread leaves a team of two to its caller where, over about the last RECENT_INPUTS
+ * inputs, it has been idle for less than one part in IDLE_PARTS of the time: sharing then costs
+ * more than the second core gives. */
 #define IDLE_PARTS    3u
 #define RECENT_INPUTS 16u
 
@@ -35,8 +36,8 @@ static void turn_add(struct feed *feed, uint32_t count)
 /* Around calls of the source that may wait. */
 static void source_enter(struct feed *feed)
 {
-    /* Release pairs with the acquire in thread_end(): whoever leaves the thread behind does so after all that it has
-     * done before. */
+    /* Release pairs with the acquire in thread_end(): whoever leaves the thread behind does so
+     * after all that it has done before. */
     atomic_store_explicit(&feed->shared_phase, IN_SOURCE, memory_order_release);
 }
 /* Returns whether the thread should go on. */
@@ -54,8 +55,8 @@ bool feed_team_look(void *context)
     struct feed *feed = context;
     /* Relaxed: whether the thread comes a moment late decides nothing. */
     if (atomic_load_explicit(&feed->shared_team, memory_order_relaxed) == NULL) return false;
-    /* Sequentially consistent, both, with feed_team_set(): of "I am in, which team?" and "another team, is anyone in?"
-     * at least one sees the other. Release: whoever sees the thread out sees its work done. */
+    /* Sequentially consistent, both, with feed_team_set(): of "I am in, which team?" and "another team, is
+     * anyone in?" at least one sees the other. Release: whoever sees the thread out sees its work done. */
     atomic_store_explicit(&feed->shared_is_helping, true, memory_order_seq_cst);
     struct team *team = atomic_load_explicit(&feed->shared_team, memory_order_seq_cst);
     bool has_helped = team && team_help(team);
@@ -122,8 +123,8 @@ static void help(struct feed *feed, struct wanted *wanted)
     } while (!wanted->is_found && !feed_is_interrupted(feed));
 }
 
-/* Takes the number that was left over at the end of a pass, or the next that the consumer gives back. False if
- * interrupted. */
+/* Takes the number that was left over at the end of a pass, or the next that the consumer
+ * gives back. False if interrupted. */
 static bool number_take(struct feed *feed, struct ring *ring, uint32_t *held, const struct place *at, uint32_t micro,
                         uint32_t *number)
 {
@@ -475,8 +476,8 @@ static status read_give(struct feed *feed, struct place *at, uint32_t left)
     return ST_OK;
 }
 
-/* An input of the step under way has been read. Its rows are found when its keys are numbered, while later inputs are
- * read. */
+/* An input of the step under way has been read. Its rows are found when its keys are
+ * numbered, while later inputs are read. */
 static status input_give(struct feed *feed, struct place *at, uint32_t index)
 {
     const uint32_t most = feed->input_count / 2, ahead = 2 * feed->numbering.count;
@@ -512,8 +513,9 @@ static status input_take(struct feed *feed, struct place *at, uint32_t micro)
     return ST_OK;
 }
 
-/* Gives the consumer its last input of a step, with the number of the step's examples. The input was held back while
- * others' later micro-batches were read; if the step has ended before the consumer's part, it is an empty one. */
+/* Gives the consumer its last input of a step, with the number of the step's examples. The input
+ * was held back while others' later micro-batches were read; if the step has ended before the
+ * consumer's part, it is an empty one. */
 static status last_give(struct feed *feed, struct place *at)
 {
     if (at->input == NUMBER_NONE) {
@@ -626,8 +628,8 @@ static void feed_fail(struct feed *feed, status st)
     if (st != ST_OK && !failure_is(&feed->result)) failure_keep(&feed->result, st);
 }
 
-/* The consumer still gets what was read before the end, or before a failure of reading. A failure of its rows comes
- * first. */
+/* The consumer still gets what was read before the end, or before a failure of reading. A
+ * failure of its rows comes first. */
 static status reading_end(struct feed *feed, struct place *at, status of_reading)
 {
     struct failure failure = {0};
@@ -660,8 +662,8 @@ void *feed_main(void *argument)
     feed_fail(feed, row_gate_settle(&feed->gate)); /* nothing is on its way to the feed's memory when it goes */
     counts_publish(feed);
     turn_add(feed, 1);
-    /* Release pairs with the acquires in feed_try_next() and feed_result(): result, message and the last input
-     * come before it. */
+    /* Release pairs with the acquires in feed_try_next() and feed_result(): result, message and
+     * the last input come before it. */
     atomic_store_explicit(&feed->shared_is_done, true, memory_order_release);
     bell_ring(feed->ready_bell);
     away_tell(feed, false);

@@ -1,9 +1,10 @@
-/* A hop carries slots to a stage, one way: forward from the stage before it (to the first stage: from the gate),
- * backward from the stage after it.
+/* A hop carries slots to a stage, one way: forward from the stage before it (to the first stage: from the
+ * gate), backward from the stage after it.
  *
  *     whoever has a slot ──hop_give──▶ ring of the seat whose lane it is ──hop_take──▶ a worker of the stage
  *
- * What travels is a slot's number; between stages of one process the slot's memory is the same on both sides. */
+ * What travels is a slot's number; between stages of one process the slot's memory is the same on both
+ * sides. */
 #ifndef HETERPS_ENGINE_PIPE_HOP_H
 #define HETERPS_ENGINE_PIPE_HOP_H
 

@@ -274,8 +274,8 @@ static status parts_open(struct hops *h)
         c->node = node_of[c->is_behind ? i + 1 : i];
         if (c->is_far) TRY(lists_find(h, i));
     }
-    /* More than can lie between the oldest micro-batch under way on any node and the newest: those of two steps, or as
-     * many as are in flight, since ways back are made in order. */
+    /* More than can lie between the oldest micro-batch under way on any node and the newest: those of two
+     * steps, or as many as are in flight, since ways back are made in order. */
     for (h->number_count = 1; h->number_count < 4 * (h->o.micro_count + h->o.slot_count);) h->number_count *= 2;
     hops_layout(h, &sum);
     TRY(arena_open(&h->arena, "nodes", sum.bytes));

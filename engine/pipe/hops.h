@@ -3,13 +3,15 @@
  *     node 0   gate ──▶ stage 0 ──activations, packed──▶ message ═══▶ cell ──▶ slot ──▶ stage 1 …   node 1
  *     node 0   … stage 0 ◀── slot ◀── cell ◀═══ message ◀──gradients, packed── stage 1              node 1
  *
- * Every node admits all micro-batches, numbers them, and reads their columns itself; the rest of what graph/cut.h lists
- * crosses in messages. A message says the micro-batch's number, and the slot that it has at the end that sent it
- * forward. There are as many cells as slots at that end, so every message has its cell whenever it comes; a message for
- * a micro-batch that is not admitted yet waits in it. Nothing goes forward in a slot before its way back is over, so
- * cells that are being sent keep their contents. Where nothing is trained, empty messages make the way back.
+ * Every node admits all micro-batches, numbers them, and reads their columns itself; the rest of what
+ * graph/cut.h lists crosses in messages. A message says the micro-batch's number, and the slot that it has at
+ * the end that sent it forward. There are as many cells as slots at that end, so every message has its cell
+ * whenever it comes; a message for a micro-batch that is not admitted yet waits in it. Nothing goes forward
+ * in a slot before its way back is over, so cells that are being sent keep their contents. Where nothing is
+ * trained, empty messages make the way back.
  *
- * A tag, from the lowest bit: 32 of the number, 16 of the slot, 1 of the way, 15 of the stage before the cut. */
+ * A tag, from the lowest bit: 32 of the number, 16 of the slot, 1 of the way, 15 of the stage before the
+ * cut. */
 #ifndef HETERPS_ENGINE_PIPE_HOPS_H
 #define HETERPS_ENGINE_PIPE_HOPS_H
 
@@ -42,8 +44,8 @@ uint64_t hops_example_bytes(const struct hops *hops, uint32_t stage);
 void hops_admit(struct hops *hops, const struct slot *slot);
 /* Copies what has come for the slot to a stage's tensors. INVALID: it has another size than the stage's tensors. */
 MUST_USE status hops_take(struct hops *hops, uint32_t stage, enum hops_way way, struct slot *slot);
-/* Packs what the stage sends to its neighbour that way; `bare`: nothing. hops_send follows, even when the slot already
- * serves another micro-batch. */
+/* Packs what the stage sends to its neighbour that way; `bare`: nothing. hops_send follows, even when the
+ * slot already serves another micro-batch. */
 struct hops_parcel {
     uint32_t cut, number; /* of what is sent */
 };

@@ -1,12 +1,13 @@
-/* Threads that number the keys of a feed's inputs: the asker's half of their tickets (io/store/store_ticket.h). They
- * work while the feed's thread reads later inputs and finds the rows of earlier ones, because numbering takes the most
- * of a key's time. They also find existing rows whose numbers are final (store_number); the feed's thread makes new
- * rows.
+/* Threads that number the keys of a feed's inputs: the asker's half of their tickets
+ * (io/store/store_ticket.h). They work while the feed's thread reads later inputs and finds the rows of
+ * earlier ones, because numbering takes the most of a key's time. They also find existing rows whose numbers
+ * are final (store_number); the feed's thread makes new rows.
  *
  *     feed's thread   input, read ──push──▶ todo ring ──▶ any numberer: ticket numbered
  *                     ──▶ await ── rows are found, in order of the data
  *
- * Whoever waits for an input that nobody has begun numbers it. Which thread numbers an input changes nothing. No locks.
+ * Whoever waits for an input that nobody has begun numbers it. Which thread numbers an
+ * input changes nothing. No locks.
  *
  * Workload: 2,048 examples of 26 to 214 keys, 10 ns a key. */
 #ifndef HETERPS_ENGINE_PIPE_NUMBERERS_H
@@ -25,8 +26,8 @@ struct numberers_options {
 };
 
 struct numberers;
-/* Lays out memory for inputs of at most key_count_max keys. *numberers: NULL without an arena. The caller plans the
- * stacks of the threads. */
+/* Lays out memory for inputs of at most key_count_max keys. *numberers: NULL without an arena. The caller
+ * plans the stacks of the threads. */
 void numberers_layout(struct numberers **numberers, struct layout *l, uint32_t count, uint32_t input_count,
                       size_t key_count_max);
 /* Starts the threads. SYSTEM: one cannot be started; numberers_stop follows in any case. */

@@ -1,6 +1,6 @@
-/* Runs jobs on the stations of a plan: how a worker finds its next task, and what the gate lets in. What a task
- * does is in task.c, what follows a backward pass is the synchronisation's, opening and figures are in
- * pipeline_open.c. */
+/* Runs jobs on the stations of a plan: how a worker finds its next task, and what the gate lets in.
+ * What a task does is in task.c, what follows a backward pass is the synchronisation's, opening and
+ * figures are in pipeline_open.c. */
 #include "engine/pipe/pipeline.h"
 
 #include <string.h>
@@ -203,8 +203,8 @@ static bool slot_take(struct worker *w, struct station *station, struct hop *hop
     return false;
 }
 
-/* Whether the worker may take from the seat: replicas with memory of their own have the micro-batches of their
- * own seats. */
+/* Whether the worker may take from the seat: replicas with memory of their own have the
+ * micro-batches of their own seats. */
 static bool is_seat_of(const struct worker *w, const struct station *station, uint32_t seat)
 {
     const uint32_t owners = station->stage.replica_count;
@@ -227,8 +227,8 @@ static bool backward_take(struct worker *w, struct station *station)
     return false;
 }
 
-/* From the own lanes first: a worker for which a lane's backward passes wait begins another lane, so that all end
- * together. With 8 micro-batches in 2 lanes two replicas reach 1.95 times the speed of one
+/* From the own lanes first: a worker for which a lane's backward passes wait begins another lane, so that all
+ * end together. With 8 micro-batches in 2 lanes two replicas reach 1.95 times the speed of one
  * (tests/bench/pipeline_bench.c); oldest first, 1.77. */
 static bool forward_take(struct worker *w, struct station *station)
 {
@@ -252,8 +252,9 @@ static bool part_take(struct worker *w, struct station *station)
     return true;
 }
 
-/* The i-th station to look at. A pool looks at a stage of all pipelines, then at the next upstream stage of all. It
- * begins with the pipeline after that of the last task, or the others would stand still behind the first. */
+/* The i-th station to look at. A pool looks at a stage of all pipelines, then at the next
+ * upstream stage of all. It begins with the pipeline after that of the last task, or the others
+ * would stand still behind the first. */
 static struct station *station_at(const struct worker *w, uint32_t i)
 {
     uint32_t count = w->pipeline->pipeline_count;
@@ -280,8 +281,8 @@ static bool look(void *context)
 {
     struct worker *w = context;
     struct pipeline *p = w->pipeline;
-    /* Sequentially consistent, both, with job_run(): of "I am at work, does the job run?" and "the job runs no
-     * more, is anyone at work?" at least one sees the other. */
+    /* Sequentially consistent, both, with job_run(): of "I am at work, does the job run?" and "the job runs
+     * no more, is anyone at work?" at least one sees the other. */
     atomic_store_explicit(&w->shared_is_busy, true, memory_order_seq_cst);
     bool runs = atomic_load_explicit(&p->shared_runs, memory_order_seq_cst);
     w->task.kind = TASK_NONE;
@@ -289,8 +290,8 @@ static bool look(void *context)
         w->task.kind = TASK_QUIT;
     else if (runs && !atomic_load_explicit(&p->shared_failed, memory_order_acquire) && task_take(w))
         return true;
-    /* Sequentially consistent, both, and in this order: if job_run() has found us at work, we find here that it
-     * waits for us. */
+    /* Sequentially consistent, both, and in this order: if job_run() has found us at work, we
+     * find here that it waits for us. */
     atomic_store_explicit(&w->shared_is_busy, false, memory_order_seq_cst);
     if (!atomic_load_explicit(&p->shared_runs, memory_order_seq_cst)) bell_ring(&p->main_bell);
     return w->task.kind == TASK_QUIT;

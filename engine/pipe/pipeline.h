@@ -1,18 +1,18 @@
-/* The pipeline runs a graph as its plan says. Every stage of the plan is a set of workers (a worker is a thread that
- * leads a gang of cores and owns a device); slots travel between them on rings, and nothing in the pipeline waits for a
- * lock.
+/* The pipeline runs a graph as its plan says. Every stage of the plan is a set of workers (a worker is a
+ * thread that leads a gang of cores and owns a device); slots travel between them on rings, and nothing in
+ * the pipeline waits for a lock.
  *
  *            gate          stage 0                    stage 1                     stage 2
  *   feed ──▶ admits ──▶ ( forward ) ──ring──▶ ( forward ) ──ring──▶ ( forward, loss ) ─┐
  *            a slot  ◀─ ( backward ) ◀──ring── ( backward ) ◀──ring── ( backward ) ◀───┘
  *            again         update                     update                      update
  *
- * A worker takes the most downstream task that is ready, backward before forward, oldest slot first; so each stage
- * settles into one forward, one backward. The synchronisation (engine/sync/sync.h) says what a task may start on, and
- * what follows a backward pass.
+ * A worker takes the most downstream task that is ready, backward before forward, oldest slot first; so each
+ * stage settles into one forward, one backward. The synchronisation (engine/sync/sync.h) says what a task may
+ * start on, and what follows a backward pass.
  *
- * One thread, the main thread, opens, runs jobs one after another and closes. While a job runs it sleeps, and is called
- * back a few times a second. */
+ * One thread, the main thread, opens, runs jobs one after another and closes. While a job runs it sleeps, and
+ * is called back a few times a second. */
 #ifndef HETERPS_ENGINE_PIPE_PIPELINE_H
 #define HETERPS_ENGINE_PIPE_PIPELINE_H
 
@@ -32,8 +32,8 @@ struct pipeline_options {
     bool share;              /* stages share the cores, where the plan asks for more than there are          */
     const struct cores *cores;
     uint32_t core_count;     /* of these, how many the stages may use                                            */
-    /* Other threads that answer on the cores, too. Where they would have no cores of their own, a worker without a task
-     * does not spin. */
+    /* Other threads that answer on the cores, too. Where they would have no cores of their own, a
+     * worker without a task does not spin. */
     uint32_t beside;
     uint32_t readers;        /* threads that parse for the feed; 0: as the service cores allow                   */
     const char *isa;         /* as cpu_device_open's                                                             */
@@ -54,25 +54,25 @@ struct pipeline_options {
                                 NULL: one of its own                                                          */
 };
 
-/* Opens devices, threads and memory. USAGE: the plan needs cores or devices that do not exist; says the sum and what to
- * do. INVALID: plan, graph and sync do not fit together. MEMORY; SYSTEM. */
+/* Opens devices, threads and memory. USAGE: the plan needs cores or devices that do not exist; says the sum
+ * and what to do. INVALID: plan, graph and sync do not fit together. MEMORY; SYSTEM. */
 MUST_USE status pipeline_open(struct pipeline **pipeline, const struct pipeline_options *options);
 void pipeline_close(struct pipeline *pipeline);
-/* Call before closing the feed of a pipeline that has trained from it and stays open: it trains no more. NULL is
- * ignored. Other feeds may be closed whenever no job runs on them. */
+/* Call before closing the feed of a pipeline that has trained from it and stays open: it trains no more. NULL
+ * is ignored. Other feeds may be closed whenever no job runs on them. */
 void pipeline_forget(struct pipeline *p);
 
-/* What a pipeline leaves, between two jobs, to another pipeline that goes on with its feed: the inputs that it
- * holds. */
+/* What a pipeline leaves, between two jobs, to another pipeline that goes on with its
+ * feed: the inputs that it holds. */
 struct pipeline_rest {
     struct feed *feed; /* NULL: it has trained nothing */
     struct input *held, *kept;
 };
 /* Afterwards `from` can only be closed, which gives its memory back before another pipeline is opened. */
 struct pipeline_rest pipeline_leave(struct pipeline *from);
-/* The next job of `to`, which has trained nothing yet, takes this feed. Both pipelines have the same graph, model and
- * sync, and `to` has as many inputs as the feed. The feed goes on ringing its bell, so both must have been opened with
- * one feed_bell, the one that the feed rings. */
+/* The next job of `to`, which has trained nothing yet, takes this feed. Both pipelines have the same graph,
+ * model and sync, and `to` has as many inputs as the feed. The feed goes on ringing its bell, so both must
+ * have been opened with one feed_bell, the one that the feed rings. */
 void pipeline_enter(struct pipeline *to, struct pipeline_rest rest);
 /* Threads that parse for the pipeline's feed. */
 uint32_t pipeline_readers(const struct pipeline *pipeline);
@@ -82,21 +82,22 @@ uint32_t pipeline_input_count(const struct pipeline *pipeline);
 struct bell *pipeline_feed_bell(struct pipeline *pipeline);
 /* A CPU device of the pipeline, for what the engine itself computes between jobs, and for names in messages. */
 const struct device *pipeline_device(const struct pipeline *pipeline);
-/* The core of the feed's thread: a service core. Without service cores, if one gang has all cores, the last core of the
- * gang: the thread takes its place in the gang when it has no input to fill. Else none: the thread runs anywhere. */
+/* The core of the feed's thread: a service core. Without service cores, if one gang has all cores, the
+ * last core of the gang: the thread takes its place in the gang when it has no input to fill. Else
+ * none: the thread runs anywhere. */
 const int *pipeline_feed_cores(const struct pipeline *pipeline, uint32_t *count);
 /* The cores that more threads of reading may use: the service cores; none: they run anywhere. */
 const int *pipeline_service_cores(const struct pipeline *pipeline, uint32_t *count);
 
 struct train_job {
     struct feed *feed; /* started */
-    /* Steps below it are run; the others are left for the next job. On several nodes rank 0's value counts for all, and
-     * so does any node's tick: a job ends after the same step everywhere. */
+    /* Steps below it are run; the others are left for the next job. On several nodes rank 0's value counts
+     * for all, and so does any node's tick: a job ends after the same step everywhere. */
     uint64_t step_until;
     uint64_t epoch_until; /* likewise passes; 0: no bound                                              */
-    /* Called by a worker when the last stage has run a slot's forward pass. The slot's tensors then hold what losses
-     * have written, and their inputs of at most two columns. Several calls at a time; may not allocate or wait. NULL:
-     * nobody asks. */
+    /* Called by a worker when the last stage has run a slot's forward pass. The slot's tensors then hold
+     * what losses have written, and their inputs of at most two columns. Several calls at a time; may not
+     * allocate or wait. NULL: nobody asks. */
     void (*forward_done)(void *context, const struct slot *slot);
     /* Called by a worker after every step, one call at a time; may not allocate or wait. */
     void (*step_done)(void *context, const struct step_done *done);
@@ -104,22 +105,22 @@ struct train_job {
     bool (*tick)(void *context);
     void *context;
 };
-/* Runs steps until step_until or epoch_until, the end of the data, or a stop. The parameters are then those of the last
- * finished step, and all threads are idle. *is_end: the feed has ended, and feed_result says how. The pipeline's next
- * job takes the same feed. DIVERGED: a loss is not finite; names step and op. Also fails as devices fail. After a
- * failure some stages may have updated for a step that others have not finished: the pipeline can then only be
- * closed. */
+/* Runs steps until step_until or epoch_until, the end of the data, or a stop. The parameters are then those
+ * of the last finished step, and all threads are idle. *is_end: the feed has ended, and feed_result says how.
+ * The pipeline's next job takes the same feed. DIVERGED: a loss is not finite; names step and op. Also fails
+ * as devices fail. After a failure some stages may have updated for a step that others have not finished: the
+ * pipeline can then only be closed. */
 MUST_USE status pipeline_train(struct pipeline *pipeline, const struct train_job *job, bool *is_end);
-/* DIVERGED: with the present parameters the last micro-batch of the last step has no finite loss. Called before a save.
- * Under wsp and asp no input is kept, and nothing is checked. All nodes must call it; only the node that has this
- * micro-batch fails. */
+/* DIVERGED: with the present parameters the last micro-batch of the last step has no finite loss. Called
+ * before a save. Under wsp and asp no input is kept, and nothing is checked. All nodes must call it; only the
+ * node that has this micro-batch fails. */
 MUST_USE status pipeline_check(struct pipeline *pipeline);
 
 /* For tests: every worker waits a random time, up to max_ns, before each task; 0: off. Between jobs. */
 void pipeline_delay_set(struct pipeline *pipeline, uint64_t seed, uint32_t max_ns);
 
-/* Called for every micro-batch in the order of the data, by a worker, one call at a time. The slot's tensors hold what
- * the graph's heads have read and written (graph_head_next). */
+/* Called for every micro-batch in the order of the data, by a worker, one call at a time. The slot's tensors
+ * hold what the graph's heads have read and written (graph_head_next). */
 typedef status forward_sink(void *context, const struct slot *slot);
 /* Runs the forward pass over all inputs of a started look-up feed, to its end or to a stop (STOPPED: tick says so). */
 MUST_USE status pipeline_forward(struct pipeline *pipeline, struct feed *feed, forward_sink *sink,
@@ -162,8 +163,8 @@ struct pipeline_figures {
     uint64_t allocations, locks;
 };
 void pipeline_figures(const struct pipeline *pipeline, struct pipeline_figures *figures);
-/* What all workers have done so far, without tasks under way. For the thread that runs the jobs, also during a job
- * (struct train_job's tick). */
+/* What all workers have done so far, without tasks under way. For the thread that runs the jobs, also during
+ * a job (struct train_job's tick). */
 struct pipeline_times {
     uint64_t wall_ns;             /* of all training jobs */
     uint64_t busy_ns[WORK_COUNT]; /* summed over workers  */

@@ -39,8 +39,8 @@ static void moved_add(const struct pipeline *p, const struct station *station)
     const struct stage *s = &station->stage;
     struct stage_figures *of = &p->figures[s->index];
     const struct device_figures moved = device_stage_figures(s->kind, station->devices);
-    /* Between two stages with memory of their own all goes by way of the host: what the first gives, the second
-     * takes. */
+    /* Between two stages with memory of their own all goes by way of the host: what the
+     * first gives, the second takes. */
     const bool is_counted_behind = s->kind->has_memory && !s->is_last && station->next->stage.kind->has_memory;
     if (s->index > 0) of[-1].cut_bytes += moved.front_bytes;
     if (!is_counted_behind) of->cut_bytes += moved.behind_bytes;

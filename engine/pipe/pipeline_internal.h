@@ -1,9 +1,9 @@
 /* What the files of a pipeline share: stations, workers, the gate, a job.
  *
- * A task is found by looking: a worker goes through its stations from the most downstream to the most upstream one and
- * takes the first task that is ready. After every change that can make a task ready, the bell of the workers that may
- * wait for it is rung. Which thread is faster decides the order of work, and nothing else; the order of every addition
- * is fixed:
+ * A task is found by looking: a worker goes through its stations from the most downstream to the most
+ * upstream one and takes the first task that is ready. After every change that can make a task ready, the
+ * bell of the workers that may wait for it is rung. Which thread is faster decides the order of work, and
+ * nothing else; the order of every addition is fixed:
  *
  *   backward passes of a lane   go to one seat of a stage, in order of micro-batch, and one at a time (order_put of
  *                               task.c, backward_take of pipeline.c)
@@ -20,9 +20,9 @@
 
 struct worker;
 
-/* Where the workers of one stage of one pipeline work. A seat is a replica's: lane l goes to seat l % seat_count. Any
- * replica may take a seat's forward passes, several at a time; its backward passes are taken one at a time, under its
- * claim. */
+/* Where the workers of one stage of one pipeline work. A seat is a replica's: lane l goes to seat l %
+ * seat_count. Any replica may take a seat's forward passes, several at a time; its backward passes are taken
+ * one at a time, under its claim. */
 struct station {
     /* set once */
     struct stage stage;
@@ -177,8 +177,8 @@ void pipeline_bells_ring(struct pipeline *p);
 static inline void pipeline_gate_ring(struct pipeline *p) { bell_ring(p->gate_bell); }
 /* Ends the job with a failure of the calling thread: st and its message. */
 void pipeline_fail(struct pipeline *p, status failure);
-/* After a job, also a failed one: what devices with memory of their own have goes back to the host. The host then has
- * it as of the last update, or this fails and says that the host does not. */
+/* After a job, also a failed one: what devices with memory of their own have goes back to the host. The host
+ * then has it as of the last update, or this fails and says that the host does not. */
 MUST_USE status pipeline_devices_settle(struct pipeline *p);
 /* Whether the station's slots come from, or go to, another node that way. */
 static inline bool station_is_far(const struct station *neighbour) { return neighbour && !neighbour->stage.is_here; }

@@ -37,8 +37,8 @@ static uint32_t in_flight_default(const struct pipeline *p, uint32_t workers)
     /* Without lanes as few as there are stages, since each further one makes the weights of others staler. */
     if (!p->by_lane) return p->stage_count + (p->stage_count > 1);
     if (workers <= 1) return 1;
-    /* A stage of a chain of S has a forward and a backward pass to do while a slot goes up and down the others: S slots
-     * keep all at work, twice as many make up for passes that take longer. */
+    /* A stage of a chain of S has a forward and a backward pass to do while a slot goes up and down the
+     * others: S slots keep all at work, twice as many make up for passes that take longer. */
     uint64_t count = 2 * (uint64_t)(workers > p->stage_count ? workers : p->stage_count);
     /* Backward passes of a stage run side by side only for different lanes, which lie a lane's length apart. */
     uint32_t replicas = 1;
@@ -88,8 +88,8 @@ static void hops_layout(const struct pipeline *p, struct station *station, struc
 {
     const struct plan *plan = p->plan;
     const struct stage *s = &station->stage;
-    /* One thread at each end, unless a stage has several workers: then any of them gives or takes. Any worker gives
-     * into the first. */
+    /* One thread at each end, unless a stage has several workers: then any of them gives or takes.
+     * Any worker gives into the first. */
     const bool is_one = !p->placement.is_shared && placement_seats(plan, s->index) == 1 && s->index > 0 &&
                         !by_stages(p) && placement_seats(plan, s->index - 1) == 1;
     station->seat_count = p->by_lane ? placement_seats(plan, s->index) : 1;
@@ -200,8 +200,8 @@ static void pipeline_layout(struct pipeline *p, struct layout *l)
 static status worker_start(struct worker *w)
 {
     const struct pipeline *p = w->pipeline;
-    /* Busy until its first look: a job that ends before that waits for the worker, and then reads what the thread
-     * writes at its start. Relaxed: starting a thread publishes it. */
+    /* Busy until its first look: a job that ends before that waits for the worker, and then reads what the
+     * thread writes at its start. Relaxed: starting a thread publishes it. */
     atomic_store_explicit(&w->shared_is_busy, true, memory_order_relaxed);
     int error = thread_start(&w->thread, pipeline_worker, w);
     if (error) FAIL(SYSTEM, "cannot start worker %u of %u: %s", w->index + 1, p->worker_count, strerror(error));
@@ -270,11 +270,11 @@ static uint32_t inputs_ahead(const struct pipeline_options *o)
     return slots < INPUTS_AHEAD ? INPUTS_AHEAD : slots < INPUTS_AHEAD_DISK ? (uint32_t)slots : INPUTS_AHEAD_DISK;
 }
 
-/* How many threads parse: as many as asked for, else one for each core that no stage has, but for one core, which is
- * left to rows. A rule, not a measurement. Parsing is a tenth of the reading thread's time where finding rows is most
- * of it: with stages on all cores another parser mostly displaces a stage, and with cores of its own it costs nothing
- * (two cores of a Xeon with AVX-512, Criteo from a file, samples a second with one and with two parsers: ctrdnn1
- * 768,000 and 704,000, lr 764,000 and 743,000). */
+/* How many threads parse: as many as asked for, else one for each core that no stage has, but for one core,
+ * which is left to rows. A rule, not a measurement. Parsing is a tenth of the reading thread's time where
+ * finding rows is most of it: with stages on all cores another parser mostly displaces a stage, and with
+ * cores of its own it costs nothing (two cores of a Xeon with AVX-512, Criteo from a file, samples a second
+ * with one and with two parsers: ctrdnn1 768,000 and 704,000, lr 764,000 and 743,000). */
 static uint32_t readers_of(uint32_t asked, uint32_t service_count)
 {
     const uint32_t most = 8;
@@ -417,8 +417,8 @@ static status open_parts(struct pipeline *p, const struct pipeline_options *o)
     pipeline_layout(p, &taken);
     if (o->training) TRY(sync_part_open(p, o));
     TRY(devices_open(p, o));
-    /* One gang has every core, and none is left to the feed: the feed gets the last core, and helps the gang when it
-     * has nothing to read. */
+    /* One gang has every core, and none is left to the feed: the feed gets the last core, and helps the
+     * gang when it has nothing to read. */
     if (p->worker_count == 1 && p->workers[0].place->core_count > 1 && core_count >= o->cores->count)
         p->helped = cpu_device_team(p->workers[0].device);
     for (; p->started_count < p->worker_count; p->started_count++) TRY(worker_start(&p->workers[p->started_count]));

@@ -6,8 +6,9 @@
  *
  *   pool          [ worker 0  ] [ worker 1  ] [ worker 2 ] …      each serves every stage of every pipeline
  *
- * Every unit of the plan has a core of its own (dedicated) if there are enough cores. If there are not, and only if the
- * user asks for it, the stages share a pool of all cores: a plan's figures hold for dedicated units alone. */
+ * Every unit of the plan has a core of its own (dedicated) if there are enough cores. If there are
+ * not, and only if the user asks for it, the stages share a pool of all cores: a plan's figures
+ * hold for dedicated units alone. */
 #ifndef HETERPS_ENGINE_PIPE_PLACEMENT_H
 #define HETERPS_ENGINE_PIPE_PLACEMENT_H
 
@@ -49,9 +50,9 @@ static inline bool placement_has_cores(const struct plan *plan, uint32_t stage)
     return device_kind_of(plan, stage)->has_cores;
 }
 
-/* Places pipeline_count pipelines of the plan's stages on core_count cores: the first of `cores`, in order. Nothing is
- * pinned if a quota limits the cores, because it counts time and not cores; nor if core_count is not all of them,
- * because other processes may have been given the same ones.
+/* Places pipeline_count pipelines of the plan's stages on core_count cores: the first of `cores`, in order.
+ * Nothing is pinned if a quota limits the cores, because it counts time and not cores; nor if core_count is
+ * not all of them, because other processes may have been given the same ones.
  *
  *   dedicated   if pipelines * k of all stages + service cores fit: replica r of a stage is a gang of k / replicas
  *               neighbouring cores; service cores come last, together with the cores that are left over
@@ -60,9 +61,9 @@ static inline bool placement_has_cores(const struct plan *plan, uint32_t stage)
  *
  * Stages without cores do not count here, and their workers are never pinned.
  *
- * USAGE: a stage asks for more replicas than its kind of device has (device_kind.replicas_max); they do not fit and
- * `share` is not set, with the sum and what to do; more workers than PLACEMENT_WORKERS_MAX. MEMORY. Borrows all; on
- * failure *placement is empty. `graph` is for names in messages. */
+ * USAGE: a stage asks for more replicas than its kind of device has (device_kind.replicas_max); they do not
+ * fit and `share` is not set, with the sum and what to do; more workers than PLACEMENT_WORKERS_MAX. MEMORY.
+ * Borrows all; on failure *placement is empty. `graph` is for names in messages. */
 MUST_USE status placement_make(struct placement *placement, const struct plan *plan, const struct graph *graph,
                                uint32_t pipeline_count, const struct cores *cores, uint32_t core_count, bool share);
 void placement_free(struct placement *placement);

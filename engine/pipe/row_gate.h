@@ -1,11 +1,11 @@
-/* Between a feed's thread and a store, which one thread at a time may use: which slots wait for their rows, which
- * steps' rows are pinned, and who has the store.
+/* Between a feed's thread and a store, which one thread at a time may use: which slots wait for their rows,
+ * which steps' rows are pinned, and who has the store.
  *
  *     store_prepare ──▶ waiting slots, in order ──rows have come──▶ shown
  *     steps, in order ──last slot back──▶ store_release
  *
- * A store that lives in RAM alone keeps its rows, so its gate is not closed: slots are shown at once, and there is
- * nothing to pin. */
+ * A store that lives in RAM alone keeps its rows, so its gate is not closed: slots are shown at
+ * once, and there is nothing to pin. */
 #ifndef HETERPS_ENGINE_PIPE_ROW_GATE_H
 #define HETERPS_ENGINE_PIPE_ROW_GATE_H
 
@@ -52,8 +52,8 @@ MUST_USE status row_gate_prepare(struct row_gate *gate, const struct micro_batch
 /* The slot waits for its rows; its ticket has just been prepared, and stays until the slot is shown. */
 void row_gate_wait(struct row_gate *gate, uint32_t slot, const struct ticket *ticket);
 bool row_gate_is_waiting(const struct row_gate *gate);
-/* Gives the next slot whose rows have come. First looks after what is under way; with `wait`, until something has
- * come. */
+/* Gives the next slot whose rows have come. First looks after what is under way; with
+ * `wait`, until something has come. */
 MUST_USE status row_gate_look(struct row_gate *gate, bool wait, uint32_t *slot, bool *is_shown);
 /* Waits until all that is under way has come. */
 MUST_USE status row_gate_settle(struct row_gate *gate);
@@ -65,8 +65,8 @@ void row_gate_step_ticket(struct row_gate *gate, uint64_t step, uint32_t ticket)
 void row_gate_step_over(struct row_gate *gate, uint64_t step);
 void row_gate_step_cancel(struct row_gate *gate, uint64_t step);
 
-/* For another thread: keeps the feed's thread out of the store, and waits until all rows under way have come. Lasts
- * until row_gate_let_go, which must follow in any case. */
+/* For another thread: keeps the feed's thread out of the store, and waits until all rows under way have come.
+ * Lasts until row_gate_let_go, which must follow in any case. */
 MUST_USE status row_gate_hold(struct row_gate *gate);
 void row_gate_let_go(struct row_gate *gate);
 

@@ -1,5 +1,5 @@
-/* What a worker does with a task: runs its list of nodes or its part of an update, keeps losses, and hands the
- * slot on. */
+/* What a worker does with a task: runs its list of nodes or its part of an update, keeps
+ * losses, and hands the slot on. */
 #include <inttypes.h>
 #include <math.h>
 #include <sched.h>
@@ -160,8 +160,8 @@ static status host_device_take(struct worker *w, const struct station *station, 
     return ST_OK;
 }
 
-/* Runs the forward list again, op by op, and describes the first whose output is not finite. `station`: that of
- * the loss. */
+/* Runs the forward list again, op by op, and describes the first whose output is not
+ * finite. `station`: that of the loss. */
 static status diverged(struct worker *w, const struct station *station, const struct op_context *c)
 {
     const struct graph *g = c->graph;
@@ -174,8 +174,8 @@ static status diverged(struct worker *w, const struct station *station, const st
     for (uint32_t i = graph_head_next(g, e->forward_begin); i < e->forward_end; i = graph_head_next(g, i + 1))
         TRY(op_labels_check(c, &g->nodes[i], where, c->example_begin));
     TRY(host_device_take(w, station, &device));
-    /* Without lanes other stages' rows are being updated, and only this stage's nodes may run; on several nodes only
-     * this stage is sure to be here. */
+    /* Without lanes other stages' rows are being updated, and only this stage's nodes may run; on several
+     * nodes only this stage is sure to be here. */
     for (uint32_t i = w->pipeline->by_lane && !w->pipeline->hops ? 0 : e->forward_begin;
          i < e->forward_end && st == ST_OK; i++) {
         st = device_submit(device, c, &g->nodes[i], 1);
@@ -192,8 +192,8 @@ static status diverged(struct worker *w, const struct station *station, const st
          c->batch->step, kind, op);
 }
 
-/* Adds up the losses among the forward nodes [begin, end), of the examples [from, to): loss by loss, example by
- * example. */
+/* Adds up the losses among the forward nodes [begin, end), of the examples [from, to):
+ * loss by loss, example by example. */
 static double losses_sum(const struct graph *g, const struct slot *slot, uint32_t begin, uint32_t end, uint32_t from,
                          uint32_t to)
 {

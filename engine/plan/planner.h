@@ -1,5 +1,5 @@
-/* Makes a scheduling problem from a user's files: an instance file; a layer table, or a net by name, with a cluster, by
- * declared rates; or a graph and a cluster, measured here. */
+/* Makes a scheduling problem from a user's files: an instance file; a layer table, or a net by name, with a
+ * cluster, by declared rates; or a graph and a cluster, measured here. */
 #ifndef HETERPS_ENGINE_PLAN_PLANNER_H
 #define HETERPS_ENGINE_PLAN_PLANNER_H
 
@@ -34,8 +34,8 @@ struct planner {
 /* USAGE: the source is none of the four. Also fails as profiling, estimating and reading fail. */
 MUST_USE status planner_open(struct planner *planner, const struct planner_source *source);
 void planner_close(struct planner *planner);
-/* Sets the instance's throughput_limit for a goal of `throughput` examples/s. Infinite: PLANNER_MAX_SHARE of the
- * greatest throughput that is found within `seconds`, or until `progress` says to stop (NULL: never). */
+/* Sets the instance's throughput_limit for a goal of `throughput` examples/s. Infinite: PLANNER_MAX_SHARE of
+ * the greatest throughput that is found within `seconds`, or until `progress` says to stop (NULL: never). */
 MUST_USE status planner_goal_set(struct instance *instance, double throughput, double seconds,
                                  search_progress *progress, void *context);
 /* Leaves to each of `pipelines` pipelines its part of the units. USAGE: a type has too few. */

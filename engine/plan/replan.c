@@ -59,8 +59,8 @@ static status method_solve(struct replanner *r, const char *method, double secon
     return ST_OK;
 }
 
-/* Solves for a goal of `throughput` examples a second. While training waits, auto is exact, or rl where exact does not
- * finish. */
+/* Solves for a goal of `throughput` examples a second. While training waits, auto is exact, or
+ * rl where exact does not finish. */
 static status goal_solve(struct replanner *r, double throughput, double seconds, bool is_first,
                          struct solution *solution)
 {
@@ -127,8 +127,8 @@ void replanner_close(struct replanner *r)
 
 const struct solution *replanner_solution(const struct replanner *r) { return &r->solution; }
 
-/* The part of a stage's seconds an example, on its units, that its updates take; they divide as its computation
- * does. */
+/* The part of a stage's seconds an example, on its units, that its updates take; they
+ * divide as its computation does. */
 static double stage_update(const struct replanner *r, const struct cost_stage *stage)
 {
     const struct cost_time *t = &stage->time;
@@ -166,8 +166,8 @@ void replanner_restart(struct replanner *r)
 
 /* --- what was measured ------------------------------------------------------------------------ */
 
-/* A stage's seconds an example since the last look, on all its units. Its workers take turns, so busy time divides
- * among them; several pipelines share the examples. */
+/* A stage's seconds an example since the last look, on all its units. Its workers take turns, so busy time
+ * divides among them; several pipelines share the examples. */
 static double stage_measure(struct replanner *r, const struct stage_figures *f, uint32_t stage, uint64_t examples)
 {
     uint64_t busy_ns = 0;
@@ -178,8 +178,8 @@ static double stage_measure(struct replanner *r, const struct stage_figures *f, 
     return seconds / (double)examples / (workers ? workers : 1);
 }
 
-/* The busy seconds an example that the plan expects: without moving on cpu, where moving looks like waiting for memory;
- * on sim moving is part of the task. */
+/* The busy seconds an example that the plan expects: without moving on cpu, where moving looks like waiting
+ * for memory; on sim moving is part of the task. */
 static double stage_planned(const struct replanner *r, const struct cost_stage *stage)
 {
     struct cost_time time = stage->time;
@@ -194,8 +194,8 @@ static double clamp(double figure)
                                           : figure;
 }
 
-/* Layers of a stage get the measured time, all in the same proportion. A layer never measured on a type gets the mean
- * factor of the layers on the type, weighted by their time. */
+/* Layers of a stage get the measured time, all in the same proportion. A layer never measured on a type gets
+ * the mean factor of the layers on the type, weighted by their time. */
 static void instance_correct(struct replanner *r, const double *ratio)
 {
     const struct solution *s = &r->solution;

@@ -1,12 +1,12 @@
-/* Plans a graph for a cluster, and plans it again when the running pipeline shows that the times on which the plan
- * rests were wrong:
+/* Plans a graph for a cluster, and plans it again when the running pipeline shows that the times on
+ * which the plan rests were wrong:
  *
  *     instance ──solve──▶ plan ──▶ pipeline ──figures──▶ measured seconds an example, stage by stage
  *        ▲                                                    │ differ from the plan's by more than the bound, twice
  *        └──────── times of the stage's type, corrected ──────┘
  *
- * HeterPS, section 5.2: Algorithm 1 is used a second time during training, on real throughput. The learned methods go
- * on with the policy of the search before. */
+ * HeterPS, section 5.2: Algorithm 1 is used a second time during training, on real throughput. The learned
+ * methods go on with the policy of the search before. */
 #ifndef HETERPS_ENGINE_PLAN_REPLAN_H
 #define HETERPS_ENGINE_PLAN_REPLAN_H
 
@@ -33,27 +33,27 @@ struct replan_options {
     status (*better)(void *context, struct solution *solution);
     void *better_context;
 };
-/* Solves the instance: *plan is the first plan (the caller frees it: plan_free). INFEASIBLE: says the reason and the
- * nearest throughput. */
+/* Solves the instance: *plan is the first plan (the caller frees it: plan_free). INFEASIBLE: says the
+ * reason and the nearest throughput. */
 MUST_USE status replanner_open(struct replanner **replanner, const struct replan_options *options, struct plan *plan);
 void replanner_close(struct replanner *replanner);
 /* The solution from which the present plan was made. */
 const struct solution *replanner_solution(const struct replanner *replanner);
 
-/* Examples a second that the plan gives on this node, in a pipeline that is drained at the end of every step of
- * `micro_count` micro-batches (bsp; UINT32_MAX: never). Formula 5, with two delays that formula 5 leaves out. While a
- * step fills and drains the pipeline, the slowest stage waits for the passes of one micro-batch through all other
- * stages, then for the longest update. Stages on cpu share the core_count cores with reading (service_seconds), if
- * together they need more. */
+/* Examples a second that the plan gives on this node, in a pipeline that is drained at the end of every step
+ * of `micro_count` micro-batches (bsp; UINT32_MAX: never). Formula 5, with two delays that formula 5 leaves
+ * out. While a step fills and drains the pipeline, the slowest stage waits for the passes of one micro-batch
+ * through all other stages, then for the longest update. Stages on cpu share the core_count cores with
+ * reading (service_seconds), if together they need more. */
 double replanner_expected(const struct replanner *replanner, uint32_t micro_count, uint32_t core_count);
 
-/* Compares what the pipeline has measured since the last call with the plan; `examples`: trained since then. Returns
- * whether a new plan is due; the instance is then corrected, and `why` gives the reason. Costs a microsecond; to be
- * called about once a second. */
+/* Compares what the pipeline has measured since the last call with the plan; `examples`: trained since then.
+ * Returns whether a new plan is due; the instance is then corrected, and `why` gives the reason. Costs a
+ * microsecond; to be called about once a second. */
 bool replanner_look(struct replanner *replanner, const struct pipeline_figures *figures, uint64_t examples, char *why,
                     size_t why_bytes);
-/* Solves the corrected instance. *is_better: *plan is the new plan, the present one from now on; else the present plan
- * is as good, and keeps its units, with corrected times. */
+/* Solves the corrected instance. *is_better: *plan is the new plan, the present one from now on; else the
+ * present plan is as good, and keeps its units, with corrected times. */
 MUST_USE status replanner_plan(struct replanner *replanner, struct plan *plan, bool *is_better);
 /* The new plan cannot be run: nothing is compared from now on. */
 void replanner_stop(struct replanner *replanner);

@@ -19,8 +19,8 @@
 #include "graph/cut.h"
 #include "sched/cost.h"
 
-/* The greatest output of a layer for a micro-batch: a pipeline of hundreds of slots stays small, and moving an output
- * takes a few microseconds. */
+/* The greatest output of a layer for a micro-batch: a pipeline of hundreds of slots stays small, and moving
+ * an output takes a few microseconds. */
 #define LAYER_BYTES_MAX 65536.0
 /* Micro-batches a step and stage under bsp: filling and draining a pipeline of S stages takes at most S - 1 more. */
 #define STEP_MICRO_COUNT 20u

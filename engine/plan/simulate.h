@@ -1,12 +1,12 @@
-/* Runs a plan for any cluster in the real pipeline, on sim devices and in scaled time, and compares what it measures
- * with what the plan predicts: examples/s (HeterPS, formula 5) and the bytes that cross each cut.
+/* Runs a plan for any cluster in the real pipeline, on sim devices and in scaled time, and compares what it
+ * measures with what the plan predicts: examples/s (HeterPS, formula 5) and the bytes that cross each cut.
  *
  *     graph, or a chain with an instance's cuts ──▶ plan, every stage on sim ──▶ pipeline ──▶ throughput, bytes
  *
- * Under wsp minibatches follow one another without a barrier, and enough are in flight that the slowest stage always
- * has work. The first and the last minibatches in flight are left out, because the pipeline is slower while it fills
- * and drains. Under bsp whole steps are measured, the first one left out. Each step begins and ends with an empty
- * pipeline, which formula 5 does not count and the measured figure does. */
+ * Under wsp minibatches follow one another without a barrier, and enough are in flight that the slowest stage
+ * always has work. The first and the last minibatches in flight are left out, because the pipeline is slower
+ * while it fills and drains. Under bsp whole steps are measured, the first one left out. Each step begins and
+ * ends with an empty pipeline, which formula 5 does not count and the measured figure does. */
 #ifndef HETERPS_ENGINE_PLAN_SIMULATE_H
 #define HETERPS_ENGINE_PLAN_SIMULATE_H
 
@@ -25,16 +25,16 @@ struct simulate_shape {
 };
 MUST_USE status simulate_graph_open(struct graph *graph, const char *path, const char *const *set, uint32_t set_count,
                                     const struct simulate_shape *shape);
-/* … or a chain of as many layers as the instance has. Their outputs are as wide as the instance says of the cuts after
- * them, there and back; or 1 / *factor of this width, where a micro-batch would be too large. */
+/* … or a chain of as many layers as the instance has. Their outputs are as wide as the instance says of the
+ * cuts after them, there and back; or 1 / *factor of this width, where a micro-batch would be too large. */
 MUST_USE status simulate_graph_make(struct graph *graph, const struct instance *instance,
                                     const struct simulate_shape *shape, double *factor);
-/* The parts of a graph that plan_read and plan_stage_name need: layers, their names, the hash. The names are the
- * instance's, which a model text might not allow. Not to be run. graph_close. */
+/* The parts of a graph that plan_read and plan_stage_name need: layers, their names, the hash. The names are
+ * the instance's, which a model text might not allow. Not to be run. graph_close. */
 MUST_USE status simulate_names_make(struct graph *names, const struct instance *instance);
 
-/* Turns a plan that was read into one on sim: every stage in one replica. An et that the plan lacks follows from the
- * instance; INVALID: there is no instance (NULL). */
+/* Turns a plan that was read into one on sim: every stage in one replica. An et that the plan lacks follows
+ * from the instance; INVALID: there is no instance (NULL). */
 MUST_USE status simulate_plan_turn(struct plan *plan, const struct graph *names, const struct instance *instance);
 /* The same for the plan of a solution; borrows the names of its instance. */
 MUST_USE status simulate_plan_make(struct plan *plan, const struct solution *solution);

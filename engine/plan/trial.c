@@ -19,8 +19,8 @@
 /* Rows generated where there are no data, and values of their fields. */
 #define GENERATED_ROWS  100000u
 #define GENERATED_VOCAB 1000u
-/* A plan is not tried if its predicted throughput is below this share of the fastest plan's, or of a lower goal: its
- * steps may take long. */
+/* A plan is not tried if its predicted throughput is below this share of the fastest plan's, or of a lower
+ * goal: its steps may take long. */
 #define SLOW_SHARE 0.2
 /* Where steps take long, a plan gets up to so many times its seconds, until two steps of the second half are done. */
 #define LONGEST 8

@@ -297,8 +297,8 @@ static status stored_take(const struct profile *p, const struct instance *stored
              p->o->cluster->path, of->line, of->resource.name, path, stored->types[0].resource.name,
              stored->type_count > 1 ? " and others" : "");
     TRY(layers_match(p, stored, path, of));
-    /* Times on a cpu type are multiplied, unless they were measured slowed. A sim device takes longer than its plan
-     * says by itself: nothing is added. */
+    /* Times on a cpu type are multiplied, unless they were measured slowed. A sim device takes longer than
+     * its plan says by itself: nothing is added. */
     bool is_slowed = of->resource.device == RESOURCE_CPU && !resource_is_slowed(&stored->types[t].resource.slow);
     for (uint32_t l = 0; l < instance->layer_count; l++) {
         struct instance_time *time = &instance->times[(size_t)l * instance->type_count + type];

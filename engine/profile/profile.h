@@ -7,9 +7,9 @@
  *                                        same names
  *   others                               by declared rates (sched/estimate.h)                              declared
  *
- * Stored times of a cpu type with `slow` are multiplied by the factor of the layer's kind, unless they were measured
- * slowed. Stored times of a sim type are not, because a sim device itself takes that many times as long as its plan
- * says.
+ * Stored times of a cpu type with `slow` are multiplied by the factor of the layer's kind, unless they
+ * were measured slowed. Stored times of a sim type are not, because a sim device itself takes that many
+ * times as long as its plan says.
  *
  * The numbers of a measured cpu type, for a layer and B_o examples on one core:
  *
@@ -28,8 +28,8 @@
  *            here, to the time to copy them.
  *   beta     assumed: the bytes divide among the cores of a gang, which each read their part; m0 does not divide.
  *
- * service_seconds is measured, too: reading, parsing and preparing the rows of an example. A goal of "max" leaves
- * throughput_limit 0: its value depends on the plan. */
+ * service_seconds is measured, too: reading, parsing and preparing the rows of an example. A goal of "max"
+ * leaves throughput_limit 0: its value depends on the plan. */
 #ifndef HETERPS_ENGINE_PROFILE_PROFILE_H
 #define HETERPS_ENGINE_PROFILE_PROFILE_H
 
@@ -51,28 +51,29 @@ struct profile_options {
     uint64_t step;    /* types that are slowed only from a later step on are measured without slowing           */
     bool here; /* limits of cpu types, measured or stored, are lowered so that together they fit the cores here, less
                   the service cores */
-    /* a machine is busy if the middle half of the rounds spreads over more than this share of their median; 0:
-     * PROFILE_SPREAD */
+    /* a machine is busy if the middle half of the rounds spreads over more than this share of
+     * their median; 0: PROFILE_SPREAD */
     double spread_max;
 };
 
-/* Measures. INVALID: a type that is neither here nor stored nor declared, with file, line and what to do; a stored
- * profile without the type; with `here`, more cpu types than cores. MISMATCH: a stored profile of other layers.
- * STOPPED: by a signal, where stop_listen was called. Also fails as reading, estimating and running fail. A warning
- * says that the machine was busy. */
+/* Measures. INVALID: a type that is neither here nor stored nor declared, with file, line and what to do; a
+ * stored profile without the type; with `here`, more cpu types than cores. MISMATCH: a stored profile of
+ * other layers. STOPPED: by a signal, where stop_listen was called. Also fails as reading, estimating and
+ * running fail. A warning says that the machine was busy. */
 MUST_USE status profile_measure(struct instance *instance, const struct profile_options *options);
 
 /* Makes the checks of profile_measure that need no measuring, and fails like it; the times of measured types are 0. */
 MUST_USE status profile_check(struct instance *instance, const struct profile_options *options);
 
-/* As profile_measure, but answers from a file in $XDG_CACHE_HOME/heterps-run, else ~/.cache/heterps-run, if there is
- * one for this graph, these types, this data, this processor and this program. Else it measures, and keeps the answer
- * there, unless the machine was busy. A file that does not parse or does not match is replaced. A remark says if the
- * folder cannot be written. */
+/* As profile_measure, but answers from a file in $XDG_CACHE_HOME/heterps-run, else ~/.cache/heterps-run, if
+ * there is one for this graph, these types, this data, this processor and this program. Else it measures, and
+ * keeps the answer there, unless the machine was busy. A file that does not parse or does not match is
+ * replaced. A remark says if the folder cannot be written. */
 MUST_USE status profile_cached(struct instance *instance, const struct profile_options *options);
 
-/* Tells an instance as a table: for each layer its times on each type, alpha, bytes of the cut and the times' sources;
- * then a line for reading; profile_event logs the event "profile". Text goes to `say`, line by line. */
+/* Tells an instance as a table: for each layer its times on each type, alpha, bytes of the cut
+ * and the times' sources; then a line for reading; profile_event logs the event "profile".
+ * Text goes to `say`, line by line. */
 typedef void profile_say(void *context, const char *line);
 MUST_USE status profile_tell(const struct instance *instance, profile_say *say, void *context);
 void profile_event(const struct instance *instance);

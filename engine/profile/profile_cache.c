@@ -1,6 +1,6 @@
-/* Keeps profiles, a file for each question, named by the xxh3 of all on which the answer depends. Examples in a file
- * are the data's (PROFILE_EXAMPLES_UNKNOWN where the data do not tell); goals, prices and limits are set after reading
- * the file. */
+/* Keeps profiles, a file for each question, named by the xxh3 of all on which the answer depends. Examples
+ * in a file are the data's (PROFILE_EXAMPLES_UNKNOWN where the data do not tell); goals, prices and limits
+ * are set after reading the file. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>

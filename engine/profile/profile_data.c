@@ -58,9 +58,9 @@ const char *profile_stored_path(char path[FILE_PATH_BYTES], const struct cluster
 
 /* --- the goal --------------------------------------------------------------------------------- */
 
-/* The cpu type that gets the next core: the one with the greatest limit / (2 given + 1), of equals the first. This
- * divides in proportion and favours neither great nor small limits (A. Sainte-Laguë, 1910). There is such a type,
- * because the limits sum to more than the cores given. */
+/* The cpu type that gets the next core: the one with the greatest limit / (2 given + 1), of equals the first.
+ * This divides in proportion and favours neither great nor small limits (A. Sainte-Laguë, 1910). There is
+ * such a type, because the limits sum to more than the cores given. */
 static uint32_t next_type(const struct cluster *cluster, const uint32_t *given)
 {
     uint32_t best = UINT32_MAX;

@@ -1,5 +1,5 @@
-/* Shared by measuring a profile and keeping it: the settings in the graph's text, the files of data, and the parts of
- * the cluster's text that are no measurements: goals, prices and limits. */
+/* Shared by measuring a profile and keeping it: the settings in the graph's text, the files of data, and the
+ * parts of the cluster's text that are no measurements: goals, prices and limits. */
 #ifndef HETERPS_ENGINE_PROFILE_PROFILE_DATA_H
 #define HETERPS_ENGINE_PROFILE_PROFILE_DATA_H
 
@@ -27,13 +27,13 @@ const char *profile_stored_path(char path[FILE_PATH_BYTES], const struct cluster
  * PROFILE_EXAMPLES_UNKNOWN. is_busy: the rounds spread too far. On failure *instance is empty. */
 MUST_USE status profile_take(struct instance *instance, const struct profile_options *options, bool *is_busy);
 
-/* Takes devices, prices, limits and goals from the cluster; examples that the cluster does not give stay the data's.
- * Fails as profile_limits; *instance is then empty. */
+/* Takes devices, prices, limits and goals from the cluster; examples that the cluster does not give stay the
+ * data's. Fails as profile_limits; *instance is then empty. */
 MUST_USE status profile_goal_set(struct instance *instance, const struct profile_options *options);
 
-/* limits [type_count]: the cluster's. If the limits of cpu types sum to more than the cores, less the service cores,
- * these cores are divided among the types in proportion to their limits, at least one each. INVALID: there are more cpu
- * types than cores. */
+/* limits [type_count]: the cluster's. If the limits of cpu types sum to more than the cores, less the service
+ * cores, these cores are divided among the types in proportion to their limits, at least one each. INVALID:
+ * there are more cpu types than cores. */
 MUST_USE status profile_limits(const struct cluster *cluster, uint32_t core_count, uint32_t *limits);
 /* The limits for these options: lowered with `here`, and for cards to the cards here. */
 MUST_USE status profile_limits_wanted(const struct profile_options *options, uint32_t *limits);

@@ -3,8 +3,8 @@
  *     writer   writes all bytes, takes the time, ready = n                        writes again, …
  *     reader                                        sees ready, reads, takes the time, asked = n + 1
  *
- * Every turn takes the lines out of the reader's caches, as a stage that runs a slot anew takes them out of the next
- * stage's. */
+ * Every turn takes the lines out of the reader's caches, as a stage that runs a slot anew
+ * takes them out of the next stage's. */
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Opens a run of a profile: data, the user's or generated, slots, sums of gradients, rows, a device for each number of
- * cores, and room for samples. One block of memory; nothing is allocated while turns run. */
+/* Opens a run of a profile: data, the user's or generated, slots, sums of gradients, rows, a device for each
+ * number of cores, and room for samples. One block of memory; nothing is allocated while turns run. */
 #include "engine/profile/profile_run_internal.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* The run of a profile: the caller's thread opens everything; another thread, pinned to the first core, takes all
- * turns, so that the caller keeps its processors. */
+/* The run of a profile: the caller's thread opens everything; another thread, pinned to the first core, takes
+ * all turns, so that the caller keeps its processors. */
 #include "engine/profile/profile_run_internal.h"
 
 #include <dirent.h>
@@ -16,8 +16,8 @@
 #include "engine/device/card/card.h"
 #include "io/store/store_ticket.h"
 
-/* Rounds into which the time is divided; more, up to ROUNDS_MAX, where turns cannot be long enough to use the time
- * up. */
+/* Rounds into which the time is divided; more, up to ROUNDS_MAX, where turns cannot be
+ * long enough to use the time up. */
 #define ROUNDS_WANTED 24u
 /* A gang's turn is disturbed if its threads have waited for cores for more than this share of the turn. */
 #define WAITED_SHARE 0.05
@@ -28,8 +28,8 @@
 
 static double seconds_since(uint64_t begin_ns) { return (double)(clock_ns() - begin_ns) * 1e-9; }
 
-/* Times the work of a gang. One core's time is the thread's processor time, if that is less than the time passed: the
- * core was then taken away meanwhile. */
+/* Times the work of a gang. One core's time is the thread's processor time, if that is less than the time
+ * passed: the core was then taken away meanwhile. */
 struct watch {
     uint32_t cores;
     double worked; /* this thread's processor seconds so far */
@@ -100,8 +100,8 @@ static uint32_t lane_of(const struct run *r, uint32_t index)
     return (uint32_t)((uint64_t)index * r->shape.lanes / r->micros);
 }
 
-/* Fills the slot as micro-batch `index` of the step. Making room and waiting for rows on disk are not timed: beside
- * other micro-batches they take no core. */
+/* Fills the slot as micro-batch `index` of the step. Making room and waiting for rows on disk are not timed:
+ * beside other micro-batches they take no core. */
 static status slot_fill(struct run *r, struct slot *slot, uint32_t index, uint32_t examples)
 {
     const struct graph *g = r->graph;

@@ -4,14 +4,15 @@
  *            ──▶ whole passes: layer by layer, a look at the clock between two ──▶ …
  *                after a step's micro-batches: its updates, layer by layer
  *
- * So a layer finds its input fresh from the layer before it, its parameters in the caches as the rest of the pass left
- * them, and rows hot or cold as in the data. Reading goes on while measuring does, and begins again after
- * PROFILE_EXAMPLES examples.
+ * So a layer finds its input fresh from the layer before it, its parameters in the caches as the rest of the
+ * pass left them, and rows hot or cold as in the data. Reading goes on while measuring does, and begins again
+ * after PROFILE_EXAMPLES examples.
  *
- * Configs take turns of some milliseconds, in rounds, in reversed order every other round, so that a neighbour on the
- * machine hits all alike. A layer's time is the median over a turn, then the median over rounds, as a run on this
- * machine will see it; a lower quantile would promise too much. One core's time is the time of its work, whatever else
- * wants the core. A gang's turn is left out if its threads have waited for cores. */
+ * Configs take turns of some milliseconds, in rounds, in reversed order every other round, so that a
+ * neighbour on the machine hits all alike. A layer's time is the median over a turn, then the median
+ * over rounds, as a run on this machine will see it; a lower quantile would promise too much. One
+ * core's time is the time of its work, whatever else wants the core. A gang's turn is left out if its
+ * threads have waited for cores. */
 #ifndef HETERPS_ENGINE_PROFILE_PROFILE_RUN_H
 #define HETERPS_ENGINE_PROFILE_PROFILE_RUN_H
 
@@ -37,12 +38,12 @@ struct profile_run_options {
     const char *isa;                      /* as in cpu_device_open */
     const struct profile_config *configs; /* [config_count]; none: only reading is measured */
     uint32_t config_count;
-    /* Kinds of devices: not slowed (NULL), or slowed. Each op and update is measured once, and its time multiplied by
-     * the kind's factor, as a slowed cpu device does (engine/device/cpu/cpu_device.h). */
+    /* Kinds of devices: not slowed (NULL), or slowed. Each op and update is measured once, and its time
+     * multiplied by the kind's factor, as a slowed cpu device does (engine/device/cpu/cpu_device.h). */
     const struct resource_slow *const *kinds; /* [kind_count] */
     uint32_t kind_count;
-    /* Types on cards here (engine/device/card/measure.h), and the sizes of micro-batches measured on them; cards need a
-     * config of one core. */
+    /* Types on cards here (engine/device/card/measure.h), and the sizes of micro-batches measured on them;
+     * cards need a config of one core. */
     const struct resource_type *const *cards; /* [card_count] */
     uint32_t card_count;
     const double *card_sizes; /* [card_size_count] */
@@ -77,9 +78,9 @@ struct profile_run_result {
 MUST_USE status profile_run(const struct profile_run_options *options, struct profile_run_result *result);
 void profile_run_free(struct profile_run_result *result);
 
-/* seconds[i]: the lower quartile of the time to read bytes[i] bytes that another core has just written; with one core,
- * to copy them. Measured on the calling thread, which should be pinned; `other`: the writer's processor, or -1: not
- * pinned. */
+/* seconds[i]: the lower quartile of the time to read bytes[i] bytes that another core has just written;
+ * with one core, to copy them. Measured on the calling thread, which should be pinned; `other`: the
+ * writer's processor, or -1: not pinned. */
 MUST_USE status profile_move(const double *bytes, double *seconds, uint32_t count, uint32_t core_count, int other,
                              double time_limit);
 

@@ -78,8 +78,8 @@ struct run {
     struct failure end;
 };
 
-/* Opens data, rows, devices and memory for samples, for a run with options, graph, result, shape and begin_ns set, all
- * else 0. Fails as profile_run; closed in any case. */
+/* Opens data, rows, devices and memory for samples, for a run with options, graph, result, shape and begin_ns
+ * set, all else 0. Fails as profile_run; closed in any case. */
 MUST_USE status profile_open(struct run *r);
 void profile_close(struct run *r);
 

@@ -1,5 +1,5 @@
-/* Makes lines of a doctor from what has been measured of a cluster's nodes and links: a line for each node and for each
- * pair of nodes, and in words what is wrong or slow. It measures nothing itself. */
+/* Makes lines of a doctor from what has been measured of a cluster's nodes and links: a line for each node
+ * and for each pair of nodes, and in words what is wrong or slow. It measures nothing itself. */
 #ifndef HETERPS_ENGINE_RUN_DOCTOR_LINKS_H
 #define HETERPS_ENGINE_RUN_DOCTOR_LINKS_H
 

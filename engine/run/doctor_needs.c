@@ -290,8 +290,8 @@ static void disk_look(const struct look *l)
 
 /* --- the directory of saves --------------------------------------------------------------------- */
 
-/* Bytes of a save with as many rows as there may be: key and span of each (io/store/row_file.h), parameters and state
- * as float32. */
+/* Bytes of a save with as many rows as there may be: key and span of each (io/store/row_file.h),
+ * parameters and state as float32. */
 static uint64_t save_bytes_max(const struct session *s, uint64_t *dense_bytes)
 {
     const struct graph *g = &s->setup.graph;

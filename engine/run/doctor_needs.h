@@ -1,5 +1,5 @@
-/* Compares what an opened training needs with what this node has: memory by parts, rows, disk, descriptors, cores, the
- * data's first lines, room for saves. The figures are those of the opened training itself. */
+/* Compares what an opened training needs with what this node has: memory by parts, rows, disk, descriptors,
+ * cores, the data's first lines, room for saves. The figures are those of the opened training itself. */
 #ifndef HETERPS_ENGINE_RUN_DOCTOR_NEEDS_H
 #define HETERPS_ENGINE_RUN_DOCTOR_NEEDS_H
 
@@ -45,8 +45,8 @@ struct doctor_memory {
     uint64_t planned_bytes, room_bytes, store_ram;
 };
 
-/* Says all lines about an opened training (train_options.look). Reads the first lines of the data, but not of a
- * stream. */
+/* Says all lines about an opened training (train_options.look). Reads the first lines of
+ * the data, but not of a stream. */
 void doctor_look(struct session *session, const struct train_options *options, const struct eval_sets *eval,
                  struct doctor_memory *memory, doctor_say *say, void *context);
 

@@ -1,5 +1,5 @@
-/* Reads the first lines of the data before training does. Lines of a stream are looked at when training reads them
- * (engine/run/first_read.h). */
+/* Reads the first lines of the data before training does. Lines of a stream are looked at when training reads
+ * them (engine/run/first_read.h). */
 #include "engine/run/first_read.h"
 
 #include <stdlib.h>
@@ -55,8 +55,8 @@ struct first_rows {
     bool has_rows[GRAPH_TABLES_MAX], is_found[GRAPH_TABLES_MAX];
 };
 
-/* Counts and looks up each key once: when a key comes again, in another micro-batch, training may have made a row for
- * it. */
+/* Counts and looks up each key once: when a key comes again, in another micro-batch,
+ * training may have made a row for it. */
 static void key_look(struct first_rows *l, uint32_t table, uint64_t key)
 {
     const uint32_t count = l->key_count[table];

@@ -1,20 +1,20 @@
-/* Looks at the first lines of the data, before anything long begins: whether they can be read, and whether the rows
- * that a training starts from belong to keys of the data. */
+/* Looks at the first lines of the data, before anything long begins: whether they can be read, and whether
+ * the rows that a training starts from belong to keys of the data. */
 #ifndef HETERPS_ENGINE_RUN_FIRST_READ_H
 #define HETERPS_ENGINE_RUN_FIRST_READ_H
 
 #include "engine/crew/crew.h"
 
-/* Reads the paths from their beginning, and shows micro-batches to `look` until it has seen enough; NULL: reads one.
- * *bad_count: the malformed lines that were left out. Fails as the reader and `look` do. */
+/* Reads the paths from their beginning, and shows micro-batches to `look` until it has seen enough; NULL:
+ * reads one. *bad_count: the malformed lines that were left out. Fails as the reader and `look` do. */
 MUST_USE status first_read(struct crew *crew, const struct setup *setup, const char *paths, feed_looker *look,
                            void *context, uint64_t *bad_count);
 
-/* Whether keys of the data find rows in a model whose rows all come from `init`: a feed_looker. It sees what is read
- * before a training (first_rows_check) or, of a stream, what the training reads, before rows are made of a micro-batch
- * (feed_look). It looks until every table has a key with a row, or a hundred keys without one, or 10,000 examples are
- * over. MISMATCH: no key has a row, and there are a hundred keys, or no more. Warns where this is so of a single table.
- * Keeps the texts and the set-up. MEMORY. */
+/* Whether keys of the data find rows in a model whose rows all come from `init`: a feed_looker. It sees what
+ * is read before a training (first_rows_check) or, of a stream, what the training reads, before rows are made
+ * of a micro-batch (feed_look). It looks until every table has a key with a row, or a hundred keys without
+ * one, or 10,000 examples are over. MISMATCH: no key has a row, and there are a hundred keys, or no more.
+ * Warns where this is so of a single table. Keeps the texts and the set-up. MEMORY. */
 struct first_rows;
 MUST_USE status first_rows_open(struct first_rows **rows, const struct setup *setup, const char *paths,
                                 const char *init);

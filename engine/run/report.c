@@ -21,8 +21,8 @@
 /* Fewer examples than this are read again in no time. */
 #define AGAIN_MIN 100000u
 #define BAR_WIDTH 8 /* the whole line then fits a terminal of 80 columns */
-/* A pass of fewer steps gets a warning: one pass over 7,199 real clicks gives an AUC of .585 in 4 steps of 2,048, of
- * .700 in 113 steps of 64. A batch below BATCH_LEAST says little. */
+/* A pass of fewer steps gets a warning: one pass over 7,199 real clicks gives an AUC of .585 in 4 steps of
+ * 2,048, of .700 in 113 steps of 64. A batch below BATCH_LEAST says little. */
 #define STEPS_FEW   100u
 #define BATCH_LEAST 16u
 

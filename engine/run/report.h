@@ -1,5 +1,5 @@
-/* Tells people, or programs, how training goes: one redrawn line on a terminal, else plain lines now and then, or JSON
- * events. Times here decide only when something is printed. */
+/* Tells people, or programs, how training goes: one redrawn line on a terminal, else plain lines now and
+ * then, or JSON events. Times here decide only when something is printed. */
 #ifndef HETERPS_ENGINE_RUN_REPORT_H
 #define HETERPS_ENGINE_RUN_REPORT_H
 
@@ -48,14 +48,14 @@ struct report_save {
 void report_saved(struct report *report, const struct report_save *save);
 /* Warns that there is no directory for saves. */
 void report_unsaved(const char *what);
-/* A save has fallen due while another was being written; is_merged: while another late one still waited, so that one
- * save serves both. */
+/* A save has fallen due while another was being written; is_merged: while another late one still
+ * waited, so that one save serves both. */
 void report_save_late(struct report *report, bool is_merged);
-/* The plan did not fit what the pipeline does (`why`). is_changed: another plan is in use now; else the present plan is
- * still the best. */
+/* The plan did not fit what the pipeline does (`why`). is_changed: another plan is in use now; else the
+ * present plan is still the best. */
 void report_replan(struct report *report, uint64_t step, const char *why, bool is_changed);
-/* A smaller batch, a power of two and at least 16, with which a pass of pass_examples has some hundred steps. 0: it has
- * as many with `batch`, or is too short for any batch. */
+/* A smaller batch, a power of two and at least 16, with which a pass of pass_examples has some hundred steps.
+ * 0: it has as many with `batch`, or is too short for any batch. */
 uint32_t report_batch_smaller(uint64_t pass_examples, uint32_t batch);
 /* accounts [table_count]: of all nodes. */
 void report_done(struct report *report, const struct progress *progress, const struct table_account *accounts,

@@ -278,8 +278,8 @@ static void tables_put(struct scrape *s, struct evbuffer *to)
     }
 }
 
-/* For each other node, by rank: whether the step waits for it now, and the time of all rounds whose last part was this
- * node's. */
+/* For each other node, by rank: whether the step waits for it now, and the time of all rounds
+ * whose last part was this node's. */
 static void others_put(struct node *node, struct evbuffer *to)
 {
     static const char waits[] = "heterps_train_waits_for", last[] = "heterps_train_round_last_seconds_total";

@@ -2,8 +2,8 @@
  *
  *     threads that train ──step_done, looked, told: atomic stores──▶ figures ◀──loads── HTTP thread ◀── who asks
  *
- * No thread that trains waits or allocates for a client. Names and the feed, which end with the training, are lent
- * under a lock, from struct train_watch's `begun` to its `ending`. */
+ * No thread that trains waits or allocates for a client. Names and the feed, which end with the training, are
+ * lent under a lock, from struct train_watch's `begun` to its `ending`. */
 #ifndef HETERPS_ENGINE_RUN_SCRAPE_H
 #define HETERPS_ENGINE_RUN_SCRAPE_H
 
@@ -16,8 +16,9 @@ struct scrape_options {
     bool insecure;
 };
 struct scrape;
-/* Listens, and says where; until a training begins, /readyz answers 503. USAGE: `listen` is no address, or other
- * machines reach it and there are neither tokens nor `insecure`. SYSTEM, MEMORY; also fails as tokens_read does. */
+/* Listens, and says where; until a training begins, /readyz answers 503. USAGE: `listen` is no
+ * address, or other machines reach it and there are neither tokens nor `insecure`. SYSTEM, MEMORY;
+ * also fails as tokens_read does. */
 MUST_USE status scrape_open(struct scrape **scrape, const struct scrape_options *options);
 /* Tries what scrape_open does: listens for a moment, and answers nobody. Fails as scrape_open does. */
 MUST_USE status scrape_check(const struct scrape_options *options);
@@ -25,8 +26,8 @@ MUST_USE status scrape_check(const struct scrape_options *options);
 void scrape_memory_note(void);
 /* Stops listening, and frees all. NULL is ignored. */
 void scrape_close(struct scrape *scrape);
-/* Sets *watch, which belongs to the scrape, to the follower of this session's training. The session stays open until
- * train_run has returned. Once. MEMORY. */
+/* Sets *watch, which belongs to the scrape, to the follower of this session's training. The session stays
+ * open until train_run has returned. Once. MEMORY. */
 MUST_USE status scrape_watch(struct scrape *scrape, const struct session *session, const struct train_watch **watch);
 
 #endif

@@ -230,8 +230,8 @@ static status nodes_meet(struct session *s, const struct session_options *o)
     return node_count(s->node) > 0 ? node_divide(s->node) : ST_OK;
 }
 
-/* Names of files that a node writes for itself end with its rank, because several nodes may share a machine or a
- * directory. */
+/* Names of files that a node writes for itself end with its rank, because several nodes may
+ * share a machine or a directory. */
 static status nodes_paths(struct session *s, const struct session_options *o)
 {
     const char **paths[SESSION_PATHS] = {&s->setup.settings.store_path, &s->setup.settings.cache_path};

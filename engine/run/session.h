@@ -1,5 +1,5 @@
-/* What a training runs on: a set-up, a plan (read from a file, made for a cluster, or the default), and the plan's
- * crew. */
+/* What a training runs on: a set-up, a plan (read from a file, made for a cluster, or the
+ * default), and the plan's crew. */
 #ifndef HETERPS_ENGINE_RUN_SESSION_H
 #define HETERPS_ENGINE_RUN_SESSION_H
 
@@ -53,17 +53,17 @@ struct session {
     struct replanner *replanner; /* NULL: the plan was not made for a cluster */
 };
 
-/* Opens set-up, plan and crew. Fails as setup_begin, plan_read or planning, node_open, setup_finish and crew_finish do;
- * then there is nothing to close. Where the job has been completed without this node, only the node is open, with a
- * node_count of 0. */
+/* Opens set-up, plan and crew. Fails as setup_begin, plan_read or planning, node_open, setup_finish and
+ * crew_finish do; then there is nothing to close. Where the job has been completed without this node, only
+ * the node is open, with a node_count of 0. */
 MUST_USE status session_open(struct session *session, const struct session_options *options);
 void session_close(struct session *session);
-/* On several nodes: tells the others how training has ended here, and hears it from them (node_end). Call it before
- * session_close, and before the feed is closed. */
+/* On several nodes: tells the others how training has ended here, and hears it from them (node_end). Call it
+ * before session_close, and before the feed is closed. */
 MUST_USE status session_end(struct session *session, status st);
 
-/* Between two jobs: plans anew with the times that the replanner has corrected, and opens the new plan's pipeline if
- * the new plan is better. Feeds stay as they are. */
+/* Between two jobs: plans anew with the times that the replanner has corrected, and opens the new plan's
+ * pipeline if the new plan is better. Feeds stay as they are. */
 MUST_USE status session_replan(struct session *session, bool *is_changed);
 
 #endif

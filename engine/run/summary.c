@@ -1,7 +1,8 @@
 /* Where the time went: shares of the wall clock, a table of them, and the sentence about the slowest part.
  *
- * A stage's share is of its own workers' time. In a shared pool, where every worker serves every stage, a share is of
- * all workers' time, so that the shares of the stages add up. Printed once, at the end of training. */
+ * A stage's share is of its own workers' time. In a shared pool, where every worker serves
+ * every stage, a share is of all workers' time, so that the shares of the stages add up.
+ * Printed once, at the end of training. */
 #include "engine/run/summary.h"
 
 #include <inttypes.h>
@@ -12,8 +13,8 @@
 #include "engine/base/log.h"
 #include "engine/base/words.h"
 
-/* A part that is busy for this share or more is the bottleneck: if it never waited again, training would be faster by a
- * quarter at most. */
+/* A part that is busy for this share or more is the bottleneck: if it never waited again, training would
+ * be faster by a quarter at most. */
 #define BUSY_SHARE 0.8
 /* The same, where the other stages have next to nothing to do. */
 #define LONE_SHARE 0.5
@@ -101,8 +102,8 @@ static uint32_t slowest_stage(const struct pipeline_figures *f, struct stage_sha
     return slowest;
 }
 
-/* The neighbour that waits most, if it has time for another layer; or NULL. Layers of a stage are consecutive,
- * so only a neighbour can take one. */
+/* The neighbour that waits most, if it has time for another layer; or NULL. Layers of a stage are
+ * consecutive, so only a neighbour can take one. */
 static const struct stage_figures *neighbour_idle(const struct pipeline_figures *f, uint32_t slowest, double busy)
 {
     const struct stage_figures *idle = NULL;
@@ -131,8 +132,8 @@ static void stage_sentence(const struct pipeline_figures *f, uint32_t slowest, d
                  percent(stage_shares(f, idle).wait));
 }
 
-/* Whether the busiest stage waits for longer than all other stages work. Filling and draining a step takes no longer
- * than this work, so it does not explain the wait, and the stage's own work stays the longest part. */
+/* Whether the busiest stage waits for longer than all other stages work. Filling and draining a step takes no
+ * longer than this work, so it does not explain the wait, and the stage's own work stays the longest part. */
 static bool is_lone(const struct pipeline_figures *f, uint32_t slowest, double busy)
 {
     double others = 0;
@@ -254,8 +255,8 @@ char *summary_bottleneck(const struct pipeline_figures *f, char *buffer, size_t 
     else
         slowest_stage(f, &slowest, &busy_min);
     double computing = slowest.busy;
-    /* Reading's thread is busier than the stages that wait for it, and input is missing for most of the time in which
-     * the slowest stage is idle. */
+    /* Reading's thread is busier than the stages that wait for it, and input is missing for most of the time
+     * in which the slowest stage is idle. */
     bool is_reading =
         r.busy >= READING_SHARE && r.busy > computing && r.starved >= STARVED_SHARE && r.starved >= (1 - computing) / 2;
     if (is_reading)

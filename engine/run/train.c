@@ -120,8 +120,8 @@ static void standing_look(struct trainer *t)
         if (st != ST_OK) failure_keep(&t->standing_failure, st);
     }
     if (is != STANDING_NONE || !report_is_due(&t->report) || (joins(t) && node_index(t->node) > 0)) return;
-    /* Release pairs with step_done(). On several nodes the mark may have brought a standing by now, which then
-     * stays. */
+    /* Release pairs with step_done(). On several nodes the mark may have brought a
+     * standing by now, which then stays. */
     if (atomic_compare_exchange_strong_explicit(state, &is, STANDING_WANTED, memory_order_release,
                                                 memory_order_relaxed) &&
         joins(t))
@@ -146,8 +146,8 @@ static void trace_tell(void)
 
 /* --- between jobs ----------------------------------------------------------------------------- */
 
-/* The main thread's look, some times a second. A save that has failed, or that makes way for another one, ends the job
- * after the step under way. */
+/* The main thread's look, some times a second. A save that has failed, or that makes way for another one,
+ * ends the job after the step under way. */
 static bool tick(void *context)
 {
     struct trainer *t = context;
@@ -242,8 +242,8 @@ static status due(struct trainer *t)
     return ST_OK;
 }
 
-/* Evaluates if an evaluation was due at the save's step: it decides about stopping, and the run that made the save may
- * have ended before it. */
+/* Evaluates if an evaluation was due at the save's step: it decides about stopping, and the run that made the
+ * save may have ended before it. */
 static status due_at_resume(struct trainer *t)
 {
     uint64_t step = t->session->setup.model.progress.step, every = t->session->setup.settings.eval_every;
@@ -463,8 +463,8 @@ status train_run(struct session *session, const struct train_options *options)
                         .eval_step = UINT64_MAX};
     struct failure failure;
     failure_keep(&failure, train(&t));
-    /* A node's links end after the feed's thread, which sends by them, and before the feed's memory, which they
-     * send. */
+    /* A node's links end after the feed's thread, which sends by them, and before the
+     * feed's memory, which they send. */
     if (t.node) reduce_stream_end(node_reduce(t.node));
     if (t.node) feed_end(t.feed);
     const status st = session_end(session, failure_adopt(&failure));

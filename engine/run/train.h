@@ -30,15 +30,15 @@ struct train_watch {
     void (*looked)(void *context, const struct train_look *look);
 };
 
-/* What all of several nodes do in place of training, with the model that `resume` names; each node has some of its
- * rows. */
+/* What all of several nodes do in place of training, with the model that `resume` names;
+ * each node has some of its rows. */
 struct train_use {
     void *context;
     const char *verb; /* what the nodes do */
     bool needs_data;  /* all nodes that compute read options.data, which must be the same everywhere */
     bool prints;      /* results go to standard output */
-    /* Opens what it needs, such as the feeds of the sets to evaluate: after all else is opened, before the plan of
-     * memory is checked. */
+    /* Opens what it needs, such as the feeds of the sets to evaluate: after all else is opened, before
+     * the plan of memory is checked. */
     status (*open)(void *context, struct session *session, struct eval_feeds *feeds);
     /* Does the work; the model is loaded. */
     status (*run)(void *context, struct session *session, struct eval_feeds *feeds);
@@ -58,21 +58,23 @@ struct train_options {
     const struct train_use *use;     /* on several nodes, in place of training; NULL: trains */
     const char *tensorboard;         /* folder for figures (io/event_file.h), or NULL */
     const char *resume_command;      /* how to go on after a signal, as a shell would take it */
-    /* NULL, or called in place of training, after all checks but that of the plan of memory (setup_memory_check),
-     * before anything is read or filled. `eval`: what would be evaluated. train_run returns its status. */
+    /* NULL, or called in place of training, after all checks but that of the plan of memory
+     * (setup_memory_check), before anything is read or filled. `eval`: what would be
+     * evaluated. train_run returns its status. */
     status (*look)(void *context, struct session *session, const struct train_options *options,
                    const struct eval_sets *eval);
     void *look_context;
 };
 
-/* Called by all of several nodes, before the data are looked at: node 0 says whether its data can be read only once,
- * and then reads them for all (engine/node/stream.h). *is_shared: it does. INVALID, MISMATCH: it cannot. */
+/* Called by all of several nodes, before the data are looked at: node 0 says whether its data
+ * can be read only once, and then reads them for all (engine/node/stream.h). *is_shared: it
+ * does. INVALID, MISMATCH: it cannot. */
 MUST_USE status train_data_share(struct session *session, const char *data, bool *is_shared);
 
-/* Fills session->model, which is open and, except for what it says of its data (model_data_look), empty, and trains it.
- * Leaves the model as of the last finished step. STOPPED: after a signal (saves the model if there is an `out`).
- * DIVERGED: a loss or a parameter is not finite; the message names step, op and the save to return to. Where a store is
- * full or an evaluation fails, train_run saves the model before it fails. */
+/* Fills session->model, which is open and, except for what it says of its data (model_data_look), empty, and
+ * trains it. Leaves the model as of the last finished step. STOPPED: after a signal (saves the model if there
+ * is an `out`). DIVERGED: a loss or a parameter is not finite; the message names step, op and the save to
+ * return to. Where a store is full or an evaluation fails, train_run saves the model before it fails. */
 MUST_USE status train_run(struct session *session, const struct train_options *options);
 
 #endif

@@ -13,8 +13,8 @@
 #include "engine/run/train.h"
 #include "io/cache/data_cache.h"
 
-/* How training goes, for the main thread to print while workers go on: the main thread asks, and the worker that ends
- * the next step answers. */
+/* How training goes, for the main thread to print while workers go on: the main thread asks, and the worker
+ * that ends the next step answers. */
 enum { STANDING_NONE, STANDING_WANTED, STANDING_THERE };
 struct standing {
     _Atomic uint32_t shared_state;
@@ -67,21 +67,21 @@ struct trainer {
 
 /* --- before the first step (train_open.c) ----------------------------------------------------- */
 
-/* Opens all that takes memory, so that the plan of memory is whole, and tells it. USAGE, INVALID: what cannot be
- * trained; MEMORY: too little. Close it after a failure, too. */
+/* Opens all that takes memory, so that the plan of memory is whole, and tells it. USAGE, INVALID: what cannot
+ * be trained; MEMORY: too little. Close it after a failure, too. */
 MUST_USE status train_open(struct trainer *t);
 /* Fills the model with first values, or with those of the save to go on from. */
 MUST_USE status train_model_fill(struct trainer *t);
 
 /* --- saves (train_saves.c) -------------------------------------------------------------------- */
 
-/* Opens the saver, where saves are made beside training. Training stands still to save under wsp and asp, where a
- * step's end is not the end of all that the step touches; where rows may die, which are not marked; and on several
- * nodes. */
+/* Opens the saver, where saves are made beside training. Training stands still to save under wsp and
+ * asp, where a step's end is not the end of all that the step touches; where rows may die, which are
+ * not marked; and on several nodes. */
 MUST_USE status train_saver_open(struct trainer *t);
-/* While the pipeline runs: notes a save that has ended. True: the job has to end after the step under way, because the
- * save has failed, or because another one is owed or, by checkpoint.seconds, due. On several nodes rank 0 cuts the job
- * of all. */
+/* While the pipeline runs: notes a save that has ended. True: the job has to end after the step under way,
+ * because the save has failed, or because another one is owed or, by checkpoint.seconds, due. On several
+ * nodes rank 0 cuts the job of all. */
 bool train_saves_look(struct trainer *t);
 /* After a job, on one node or on rank 0: whether checkpoint.seconds ask for a save now; true once. */
 bool train_saves_time(struct trainer *t);
@@ -90,11 +90,11 @@ MUST_USE status train_save_settle(struct trainer *t);
 /* After a step: makes the save that is due, or owed. */
 MUST_USE status train_save_due(struct trainer *t);
 enum save_how { SAVE_BESIDE, SAVE_AND_WAIT, SAVE_UNCHECKED };
-/* Saves the model as it is after the last step, unless it has been saved: beside training, where this is possible, or
- * to the end. */
+/* Saves the model as it is after the last step, unless it has been saved: beside training, where
+ * this is possible, or to the end. */
 MUST_USE status train_save(struct trainer *t, enum save_how how);
-/* After a failure that leaves the model as of the last finished step: saves the model, and returns the failure, whose
- * message now names the save. */
+/* After a failure that leaves the model as of the last finished step: saves the model, and returns the
+ * failure, whose message now names the save. */
 MUST_USE status train_save_and_fail(struct trainer *t, status failure);
 /* Ends training with a failure after which the model is not worth saving; the message names the save to return to. */
 MUST_USE status train_fail_unsaved(struct trainer *t, status failure);
@@ -103,22 +103,23 @@ MUST_USE status train_fail_unsaved(struct trainer *t, status failure);
 
 /* INVALID: what several nodes cannot do yet, and what to do instead. */
 MUST_USE status train_nodes_check(const struct trainer *t);
-/* Checks that all nodes have the same data and go on from the same save; from now on they take each other's messages.
- * MISMATCH: they differ. */
+/* Checks that all nodes have the same data and go on from the same save; from now on they take each other's
+ * messages. MISMATCH: they differ. */
 MUST_USE status train_nodes_begin(const struct trainer *t);
 /* On several nodes: goes on from the save of node 0. */
 MUST_USE status train_nodes_resume(const struct trainer *t);
-/* Prints as a table what each node has done in `steps`: shares of its time; how long others waited for it; bytes sent,
- * compared with the least, which for the dense part is 2 S (N - 1) / N where all have lanes and slices (S: bytes of the
- * parameters); rows that it has, and was asked for. Called by all nodes at the end; node 0 prints. */
+/* Prints as a table what each node has done in `steps`: shares of its time; how long others waited for
+ * it; bytes sent, compared with the least, which for the dense part is 2 S (N - 1) / N where all have
+ * lanes and slices (S: bytes of the parameters); rows that it has, and was asked for. Called by all
+ * nodes at the end; node 0 prints. */
 MUST_USE status train_nodes_tell(const struct trainer *t, uint64_t steps);
-/* After a job that has come to the end of this node's data: fails as reading has failed. On another node than the first
- * a failure counts unless node 0 ends the job, too: all read the same data, so this node's copy differs. A stream has
- * no other copy, and its failure waits for train_nodes_data_end. */
+/* After a job that has come to the end of this node's data: fails as reading has failed. On another node than
+ * the first a failure counts unless node 0 ends the job, too: all read the same data, so this node's copy
+ * differs. A stream has no other copy, and its failure waits for train_nodes_data_end. */
 MUST_USE status train_nodes_reading(struct trainer *t);
-/* After a job: node 0 says for all nodes whether the data or a wish to stop has ended the job, and whether it is time
- * for a save. Where both come together, one node may know of the data's end and another of the wish. A stream that ends
- * when the user wants to stop was cut off. */
+/* After a job: node 0 says for all nodes whether the data or a wish to stop has ended the job, and whether it
+ * is time for a save. Where both come together, one node may know of the data's end and another of the wish.
+ * A stream that ends when the user wants to stop was cut off. */
 MUST_USE status train_nodes_job_end(struct trainer *t, bool *is_end);
 /* At the end of the data: fails as reading has failed here and, for a stream, on any node. */
 MUST_USE status train_nodes_data_end(const struct trainer *t);

@@ -1,5 +1,6 @@
-/* What a training on several nodes does beside steps, evaluations and saves: all nodes begin from the same data and the
- * same save, and end where node 0 says. For the main threads of all nodes, in the same order, between two jobs. */
+/* What a training on several nodes does beside steps, evaluations and saves: all nodes begin from
+ * the same data and the same save, and end where node 0 says. For the main threads of all nodes, in
+ * the same order, between two jobs. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -258,8 +259,8 @@ status train_nodes_reading(struct trainer *t)
     return !failure_is(&failure) || node_ends_soon(t->node) ? ST_OK : failure_adopt(&failure);
 }
 
-/* For workers: tells rank 0 whether the data have ended for any of them. A worker without a step of its own between the
- * data's end and a job's bound comes to the bound, time and again. */
+/* For workers: tells rank 0 whether the data have ended for any of them. A worker without a step of its own
+ * between the data's end and a job's bound comes to the bound, time and again. */
 static status workers_end(struct reduce *reduce, bool *is_end)
 {
     uint32_t ended = *is_end;

@@ -1,5 +1,5 @@
-/* Tells at the end what each node of a training has done: the others send their accounts to node 0, which prints
- * all. */
+/* Tells at the end what each node of a training has done: the others send their
+ * accounts to node 0, which prints all. */
 #include <stdio.h>
 #include <string.h>
 

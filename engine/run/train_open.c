@@ -1,5 +1,5 @@
-/* What a training does before its first step: refuses what cannot be done, takes all memory, so that the plan of memory
- * is whole, and fills the model. Once a run. */
+/* What a training does before its first step: refuses what cannot be done, takes all memory, so that the plan
+ * of memory is whole, and fills the model. Once a run. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -62,8 +62,8 @@ static void settings_check(const struct trainer *t)
             shape.batch / shape.lanes, shape.micro);
 }
 
-/* Decides what is evaluated, and shares the budgets between the data caches of training and evaluation. Memory serves
- * further passes of this run; a file also serves further runs. */
+/* Decides what is evaluated, and shares the budgets between the data caches of training and evaluation.
+ * Memory serves further passes of this run; a file also serves further runs. */
 static void caches_share(struct trainer *t, struct data_cache_budget *train)
 {
     const struct settings *s = &t->session->setup.settings;

@@ -1,6 +1,6 @@
-/* Saves of a training: when one is made, whether beside training or while training stands still, and what happens if
- * one fails; and the best model, which has a directory of its own. A run makes a few saves. All here is for the main
- * thread, between two jobs of the pipeline, except train_saves_look. */
+/* Saves of a training: when one is made, whether beside training or while training stands still, and what
+ * happens if one fails; and the best model, which has a directory of its own. A run makes a few saves. All
+ * here is for the main thread, between two jobs of the pipeline, except train_saves_look. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -38,8 +38,8 @@ static void data_mark(struct trainer *t)
     model_data_mark(&model->data, mark, count, model->progress.epoch_examples);
 }
 
-/* Keeps a model that has just diverged from replacing a good save: checks that its parameters are finite and, where a
- * slot of the last step is at hand, its losses. */
+/* Keeps a model that has just diverged from replacing a good save: checks that its parameters are finite and,
+ * where a slot of the last step is at hand, its losses. */
 static status model_check(struct trainer *t)
 {
     const struct model *model = &t->session->setup.model;
@@ -123,8 +123,8 @@ status train_fail_unsaved(struct trainer *t, status failure)
                            : " yet; set checkpoint.every or checkpoint.seconds");
 }
 
-/* Counts rows of tables whose rows come and go, as of the last step, without dead rows that are still on disk. While
- * the feed is held. */
+/* Counts rows of tables whose rows come and go, as of the last step, without dead rows that are still
+ * on disk. While the feed is held. */
 static status lives_count(struct trainer *t)
 {
     struct store *store = t->session->setup.model.store;
@@ -134,8 +134,8 @@ static status lives_count(struct trainer *t)
     return ST_OK;
 }
 
-/* Saves the model as it is after the last step, with the rows that finished steps have touched, while training stands
- * still. */
+/* Saves the model as it is after the last step, with the rows that finished steps have
+ * touched, while training stands still. */
 static status model_put(struct trainer *t, const char *path, uint32_t keep, uint64_t *bytes)
 {
     const struct model_save_options options = {

@@ -199,8 +199,8 @@ void desk_reader_stop(struct desk *d, bool is_stopped)
 static bool waiting_look(void *context)
 {
     struct desk *d = context;
-    /* Acquire pairs with the release in desk_end(). The end is read first: a thread that has seen it also finds all
-     * texts put before it. */
+    /* Acquire pairs with the release in desk_end(). The end is read first: a thread that has seen it also
+     * finds all texts put before it. */
     bool is_end = atomic_load_explicit(&d->shared_is_end, memory_order_acquire);
     return is_end || atomic_load_explicit(&d->shared_is_stopped, memory_order_acquire) || ring_depth(&d->waiting) > 0;
 }

@@ -1,15 +1,17 @@
-/* Where requests meet the model's threads. The asker puts texts down in the order of their arrival, and picks up their
- * answers in pieces, as micro-batches are done. No thread waits for a lock, and no answer mixes with another.
+/* Where requests meet the model's threads. The asker puts texts down in the order of their
+ * arrival, and picks up their answers in pieces, as micro-batches are done. No thread waits for a
+ * lock, and no answer mixes with another.
  *
  *     asker (one thread)       reader (the feed's thread)        answerer (a worker at a time)
  *     desk_put ──waiting──▶ struct reader_texts ──given──▶ desk_next … desk_wrote ──done, and an fd──▶ desk_take
  *        ▲                  batches by deadline                                                       (the asker)
  *        └─── the table of asks ◀──────────────────────────────────────── desk_give_back ◀───────────────┘
  *
- * A micro-batch goes when it is full, when its oldest text has waited for wait_ns, or when no client is left to send
- * another text: every open connection has a request that waits (desk_others_set).
+ * A micro-batch goes when it is full, when its oldest text has waited for wait_ns, or when no client is left
+ * to send another text: every open connection has a request that waits (desk_others_set).
  *
- * desk_open takes all memory but the texts. Workload: a second has 100,000 texts of one line, or 100 of a thousand. */
+ * desk_open takes all memory but the texts. Workload: a second has 100,000 texts of
+ * one line, or 100 of a thousand. */
 #ifndef HETERPS_ENGINE_SERVE_DESK_H
 #define HETERPS_ENGINE_SERVE_DESK_H
 
@@ -67,8 +69,8 @@ void desk_close(struct desk *desk);
 
 /* --- the asker's ------------------------------------------------------------------------------ */
 
-/* Puts a text on the desk, which takes its memory: malloc'd, with READER_SLACK_BYTES behind the text. False: the table
- * is full, and the text stays the caller's. */
+/* Puts a text on the desk, which takes its memory: malloc'd, with READER_SLACK_BYTES behind the text. False:
+ * the table is full, and the text stays the caller's. */
 bool desk_put(struct desk *desk, char *text, size_t bytes, struct ask_wants wants, void *owner);
 /* After one or several puts: wakes the reader. */
 void desk_ring(struct desk *desk);
@@ -76,12 +78,12 @@ void desk_ring(struct desk *desk);
 void desk_others_set(struct desk *desk, uint32_t count);
 /* No text will follow: when the reader has read the texts on the desk, its data end. */
 void desk_end(struct desk *desk);
-/* A descriptor that is readable when there are answers to take. Call desk_quiet before desk_take: it makes the
- * descriptor unreadable until more comes. */
+/* A descriptor that is readable when there are answers to take. Call desk_quiet before desk_take: it makes
+ * the descriptor unreadable until more comes. */
 int desk_fd(const struct desk *desk);
 void desk_quiet(struct desk *desk);
-/* Takes answers; false: there are none now. Answers may be given back in any order; an ask whose last piece is among
- * them then leaves the desk. */
+/* Takes answers; false: there are none now. Answers may be given back in any order; an ask whose last piece
+ * is among them then leaves the desk. */
 bool desk_take(struct desk *desk, struct answers **answers);
 void desk_give_back(struct desk *desk, struct answers *answers);
 /* Texts on the desk. */

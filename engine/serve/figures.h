@@ -1,5 +1,5 @@
-/* What the server has done, in numbers, for Prometheus and for people. The HTTP thread counts, by a few additions a
- * request. */
+/* What the server has done, in numbers, for Prometheus and for people. The HTTP thread
+ * counts, by a few additions a request. */
 #ifndef HETERPS_ENGINE_SERVE_FIGURES_H
 #define HETERPS_ENGINE_SERVE_FIGURES_H
 
@@ -9,8 +9,8 @@
 struct server;
 struct served;
 
-/* A model's requests: how long each took from its last byte to its answer, as a histogram: a count for each bound
- * (figures.c), and one above the last. */
+/* A model's requests: how long each took from its last byte to its answer, as a histogram: a count for each
+ * bound (figures.c), and one above the last. */
 #define FIGURES_BOUNDS 13u
 struct figures {
     uint64_t requests, bad_lines;
@@ -20,8 +20,8 @@ struct figures {
 
 /* Counts a request that was answered within `nanoseconds`, and its malformed lines. */
 void figures_add(struct figures *figures, uint64_t nanoseconds, uint64_t bad_lines);
-/* The time within which that share of the requests was answered, in seconds, rounded up to a bound. INFINITY: beyond
- * the last bound; NaN: there was no request. */
+/* The time within which that share of the requests was answered, in seconds, rounded up to a bound. INFINITY:
+ * beyond the last bound; NaN: there was no request. */
 double figures_quantile(const struct figures *figures, double share);
 /* Writes all figures of the server, for exposition_reply (context: struct server). */
 void figures_metrics(void *server, struct evbuffer *to);

@@ -1,5 +1,5 @@
-/* The Open Inference Protocol, version 2, over HTTP: which models there are, what a model takes and gives, and
- * inference. Errors are objects with a member `error`, as the protocol demands. */
+/* The Open Inference Protocol, version 2, over HTTP: which models there are, what a model takes and gives,
+ * and inference. Errors are objects with a member `error`, as the protocol demands. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Makes lines from tensors, and tensors from lines. A request is read within its bounds: shapes are compared with what
- * has come before any element is taken. */
+/* Makes lines from tensors, and tensors from lines. A request is read within its bounds: shapes are compared
+ * with what has come before any element is taken. */
 #include "engine/serve/inference.h"
 
 #include <inttypes.h>
@@ -398,8 +398,8 @@ static void element_put(struct column *c, const char *text, size_t bytes)
     }
 }
 
-/* Writes an output's elements for an example. An output of texts takes the whole line; an element that is missing is
- * empty. */
+/* Writes an output's elements for an example. An output of texts takes the whole line; an
+ * element that is missing is empty. */
 static void example_answer(struct column *c, uint32_t index, const char *line, const char *end)
 {
     const char between = c->output->is_texts ? '\t' : ' ';

@@ -1,14 +1,15 @@
-/* The Open Inference Protocol's `infer`, version 2, without HTTP. Makes lines of the data's format from a request's
- * tensors, which are in the JSON or in binary behind it; and the tensors of an answer from lines of predictions.
+/* The Open Inference Protocol's `infer`, version 2, without HTTP. Makes lines of the data's format
+ * from a request's tensors, which are in the JSON or in binary behind it; and the tensors of an
+ * answer from lines of predictions.
  *
  *     {"inputs": [{"name": "age", "datatype": "FP32", "shape": [2], "data": [39, 40]}, …]}
  *         ──inference_read──▶ 2 lines
  *     0.25⏎0.75⏎
  *         ──inference_answer──▶ {"outputs": [{"name": "bce", "datatype": "FP32", "shape": [2], "data": [0.25, 0.75]}]}
  *
- * An input is a column, of any datatype: a text is the column's text in a file, a number is written as in a file. Its
- * shape is [examples], or [examples, n] for a list of n keys, which the format's separator joins. A column without an
- * input is absent. */
+ * An input is a column, of any datatype: a text is the column's text in a file, a number is written as in a
+ * file. Its shape is [examples], or [examples, n] for a list of n keys, which the format's separator joins. A
+ * column without an input is absent. */
 #ifndef HETERPS_ENGINE_SERVE_INFERENCE_H
 #define HETERPS_ENGINE_SERVE_INFERENCE_H
 
@@ -36,14 +37,16 @@ struct inference {
     uint32_t output_count;
 };
 
-/* Reads a body, whose first json_bytes are the JSON, and writes its lines to `to`. Notes in `outputs` [output_count],
- * which the caller has made and lends, which ones the request wants, and how. INVALID: the request is wrong (the
- * message says where), or has more lines than serve.body; MEMORY. Call inference_free in any case. */
+/* Reads a body, whose first json_bytes are the JSON, and writes its lines to `to`. Notes in `outputs`
+ * [output_count], which the caller has made and lends, which ones the request wants, and how.
+ * INVALID: the request is wrong (the message says where), or has more lines than serve.body; MEMORY.
+ * Call inference_free in any case. */
 MUST_USE status inference_read(struct inference *in, const struct lines *lines, struct inference_output *outputs,
                                uint32_t output_count, const uint8_t *body, size_t bytes, size_t json_bytes,
                                struct evbuffer *to);
-/* Writes the answer's JSON, and the binary tensors behind it. `text` [bytes], with a 0 behind, has example_count
- * lines as prediction_write makes them: tabs between outputs, spaces between an output's numbers. MEMORY. */
+/* Writes the answer's JSON, and the binary tensors behind it. `text` [bytes], with a 0
+ * behind, has example_count lines as prediction_write makes them: tabs between outputs,
+ * spaces between an output's numbers. MEMORY. */
 MUST_USE status inference_answer(const struct inference *in, const char *model, const char *version, const char *text,
                                  size_t bytes, struct evbuffer *json, struct evbuffer *binary);
 void inference_free(struct inference *in);

@@ -1,5 +1,6 @@
-/* Texts that wait under an id: lines of requests whose labels come later. For one thread. A text leaves when it is
- * taken, when it has waited for wait_ns, or, the oldest first, when all texts would have more than bytes_max.
+/* Texts that wait under an id: lines of requests whose labels come later. For one thread. A text
+ * leaves when it is taken, when it has waited for wait_ns, or, the oldest first, when all texts
+ * would have more than bytes_max.
  *
  * Workload: some thousand texts a second, kept for minutes; the C library's balanced tree finds them. */
 #ifndef HETERPS_ENGINE_SERVE_JOIN_H
@@ -15,8 +16,8 @@ struct join;
 MUST_USE status join_open(struct join **join, uint64_t wait_ns, size_t bytes_max);
 /* NULL is ignored. */
 void join_close(struct join *join);
-/* Room for a text under the id, in place of an older one; the caller fills it at once. NULL: the text is larger than
- * bytes_max, or there is no memory. */
+/* Room for a text under the id, in place of an older one; the caller fills it at once. NULL: the text is
+ * larger than bytes_max, or there is no memory. */
 char *join_put(struct join *join, const char *id, size_t bytes, uint64_t now_ns);
 /* The text under the id, valid until the next call; NULL: there is none. */
 const char *join_find(struct join *join, const char *id, uint64_t now_ns, size_t *bytes);

@@ -36,8 +36,8 @@ static status put(struct evbuffer *to, const char *text, size_t bytes)
 
 /* --- pieces ----------------------------------------------------------------------------------- */
 
-/* The next value of a line: up to a separator outside of quotation marks, or to the end of the line, which no value may
- * contain, as for readers. Moves *at behind it; *is_last: it is the line's last. */
+/* The next value of a line: up to a separator outside of quotation marks, or to the end of the line, which no
+ * value may contain, as for readers. Moves *at behind it; *is_last: it is the line's last. */
 static struct piece value_next(const struct places *p, const char **at, const char *end, bool *is_last)
 {
     const char *begin = *at, *c = begin;
@@ -86,8 +86,8 @@ static status place_add(void *places, const char *name, size_t bytes)
     return ST_OK;
 }
 
-/* Takes a line's values of labels. INVALID: another number of values, or one with a quotation mark that is not
- * closed. */
+/* Takes a line's values of labels. INVALID: another number of values, or one with a
+ * quotation mark that is not closed. */
 static status labels_take(const struct places *p, struct piece line, struct piece *value)
 {
     const char *at = line.text, *end = line.text + line.bytes;
@@ -102,8 +102,8 @@ static status labels_take(const struct places *p, struct piece line, struct piec
     return ST_OK;
 }
 
-/* Writes one line of columns with the labels in their places; a label without a place goes to the end. `value` NULL:
- * writes nothing. */
+/* Writes one line of columns with the labels in their places; a label without a place goes to the
+ * end. `value` NULL: writes nothing. */
 static status columns_put(const struct places *p, const char **at, const char *end, const struct piece *value,
                           bool has_header, struct evbuffer *to)
 {
@@ -164,8 +164,8 @@ static status features_put(struct piece line, struct piece label, struct evbuffe
 
 /* --- trees ------------------------------------------------------------------------------------ */
 
-/* Puts the label into the line's last node without a parent, as its number. A line without such a node, or a malformed
- * one, stays as it is. */
+/* Puts the label into the line's last node without a parent, as its number. A line without such a node, or a
+ * malformed one, stays as it is. */
 static status tree_put(struct piece line, struct piece label, struct evbuffer *to)
 {
     const char *end = line.text + line.bytes, *root = end;

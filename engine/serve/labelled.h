@@ -10,9 +10,10 @@
 
 #include "engine/crew/setup.h"
 
-/* Writes the lines of `text`, with or without labels of their own, with the labels of `labels`, which has a line for
- * each. Several labels of a graph stand in its order, separated as the format separates. A line whose labels are empty
- * is left out. INVALID: the format has no labels, or the numbers of lines differ; MEMORY. */
+/* Writes the lines of `text`, with or without labels of their own, with the labels of `labels`, which
+ * has a line for each. Several labels of a graph stand in its order, separated as the format
+ * separates. A line whose labels are empty is left out. INVALID: the format has no labels, or the
+ * numbers of lines differ; MEMORY. */
 MUST_USE status labelled_put(const struct setup *setup, const char *text, size_t bytes, const char *labels,
                              size_t label_bytes, struct evbuffer *to);
 

@@ -83,8 +83,8 @@ bool learn_is_idle(const struct served *m) { return m->teaching == NULL || learn
 
 /* --- ids -------------------------------------------------------------------------------------- */
 
-/* What a request's query says about a key. BAD: it cannot be read, or the value is empty or too long, so the client's
- * intent is unknown. */
+/* What a request's query says about a key. BAD: it cannot be read, or the value is empty or too long, so
+ * the client's intent is unknown. */
 enum said { SAID_NOTHING, SAID_VALUE, SAID_BAD };
 static enum said query_get(struct evhttp_request *request, const char *key, char *value, size_t bytes)
 {

@@ -178,8 +178,8 @@ static void on_told(void *context, const struct report_progress *progress)
 
 /* --- the training ----------------------------------------------------------------------------- */
 
-/* Changes settings with which a training would do other than one pass over lines as they come. All others stay, so that
- * the saves are those of such a pass over a file. */
+/* Changes settings with which a training would do other than one pass over lines as they come. All others
+ * stay, so that the saves are those of such a pass over a file. */
 static void settings_adapt(struct settings *s)
 {
     s->train_epochs = 1;

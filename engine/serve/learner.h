@@ -1,14 +1,14 @@
-/* A training whose lines come one by one, in a scope and on threads of its own. It begins with the newest save of a
- * model's directory, and saves there.
+/* A training whose lines come one by one, in a scope and on threads of its own. It begins with the newest
+ * save of a model's directory, and saves there.
  *
  *     asker ──desk──▶ feed: lines, numbered as they are read ──▶ steps, in order
  *        ▲               │                                         └──every `publish`──▶ a save in the directory
  *        └── a sequence number for each example, nan for a malformed line
  *
- * An example's sequence number is the number of examples that the model has learned from, this one included. A save has
- * the number of its last example, so a run that goes on from the save counts on. The same lines in the same order give
- * the bytes of a training from a file. A step waits until its batch is full; no save has the examples of a step that
- * waits, and the client sends them again to the run that goes on. */
+ * An example's sequence number is the number of examples that the model has learned from, this one included.
+ * A save has the number of its last example, so a run that goes on from the save counts on. The same lines in
+ * the same order give the bytes of a training from a file. A step waits until its batch is full; no save has
+ * the examples of a step that waits, and the client sends them again to the run that goes on. */
 #ifndef HETERPS_ENGINE_SERVE_LEARNER_H
 #define HETERPS_ENGINE_SERVE_LEARNER_H
 
@@ -24,11 +24,11 @@ struct learner_options {
 };
 
 struct learner;
-/* Opens the training, loads the model, and starts; returns when the training is ready for lines. Fails as a training
- * does before its first step. */
+/* Opens the training, loads the model, and starts; returns when the training is ready for lines. Fails as a
+ * training does before its first step. */
 MUST_USE status learner_open(struct learner **learner, const struct learner_options *options);
-/* Ends after the last whole step, and saves; calls `drop` with the owner of each text still on the desk. Returns the
- * failure of the training, if it has failed. NULL is ignored. */
+/* Ends after the last whole step, and saves; calls `drop` with the owner of each text still on the desk.
+ * Returns the failure of the training, if it has failed. NULL is ignored. */
 MUST_USE status learner_close(struct learner *learner, void (*drop)(void *owner));
 
 /* Its texts are labelled lines, its answers sequence numbers. After a failure every text is refused, and told why. */

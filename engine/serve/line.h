@@ -1,5 +1,5 @@
-/* Makes lines of the data's format from values by column, for requests that have columns instead of lines: a form,
- * tensors. The reader then treats them as a file's lines.
+/* Makes lines of the data's format from values by column, for requests that have columns instead of lines: a
+ * form, tensors. The reader then treats them as a file's lines.
  *
  *     age = 39, job = "a, b"   ──▶   csv      age,job          criteo    ⇥39⇥…⇥⇥a⇥…
  *                                             39,"a, b"        libsvm, pairs, tokens: a column `text`, the
@@ -40,8 +40,8 @@ void lines_close(struct lines *lines);
 uint32_t lines_find(const struct lines *lines, const char *name);
 /* Writes the line of names, where the format begins with one. */
 MUST_USE status lines_names_put(const struct lines *lines, struct evbuffer *to);
-/* Writes a line of `values` [lines->count]. INVALID: the format cannot have such a value (the message says which
- * column, and why); MEMORY. */
+/* Writes a line of `values` [lines->count]. INVALID: the format cannot have such a value (the message says
+ * which column, and why); MEMORY. */
 MUST_USE status lines_put(const struct lines *lines, const struct line_value *values, struct evbuffer *to);
 
 #endif

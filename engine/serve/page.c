@@ -1,5 +1,5 @@
-/* Pages for people, without scripts: the model, a form of its columns, lines to try, and figures in a frame that
- * reloads itself. */
+/* Pages for people, without scripts: the model, a form of its columns, lines to try, and figures
+ * in a frame that reloads itself. */
 #include <event2/keyvalq_struct.h>
 #include <inttypes.h>
 #include <math.h>

@@ -1,5 +1,5 @@
-/* A saved model at work, with a scope, a crew and a thread of its own. The thread runs the forward pass over the texts
- * on its desk until the desk ends.
+/* A saved model at work, with a scope, a crew and a thread of its own. The thread runs the forward pass over
+ * the texts on its desk until the desk ends.
  *
  *     asker ──desk──▶ feed: lines, rows ──▶ pipeline ──▶ lines of predictions ──desk──▶ asker */
 #ifndef HETERPS_ENGINE_SERVE_SERVANT_H
@@ -20,8 +20,8 @@ struct servant_options {
 };
 
 struct servant;
-/* Loads the model, and starts to work. Fails as setup_open, crew_open and model_load do; INVALID: the model predicts
- * words; MEMORY. */
+/* Loads the model, and starts to work. Fails as setup_open, crew_open and model_load do; INVALID:
+ * the model predicts words; MEMORY. */
 MUST_USE status servant_open(struct servant **servant, const struct servant_options *options);
 /* Ends the work; calls `drop` with the owner of each text still on the desk. NULL is ignored. */
 void servant_close(struct servant *servant, void (*drop)(void *owner));

@@ -29,8 +29,9 @@ struct serve_options {
 };
 #define SERVE_CONNECTIONS 16384u
 
-/* OK: a signal came, and every request has been answered. USAGE: options that exclude each other, or an address beyond
- * loopback with neither tokens nor `insecure`. Also fails as opening a model or listening does. */
+/* OK: a signal came, and every request has been answered. USAGE: options that exclude each
+ * other, or an address beyond loopback with neither tokens nor `insecure`. Also fails as
+ * opening a model or listening does. */
 MUST_USE status serve_run(const struct serve_options *options);
 
 #endif

@@ -1,5 +1,5 @@
-/* What the parts of the server share: the models, the requests that wait, and how a request is worked on. Everything
- * here belongs to the HTTP thread.
+/* What the parts of the server share: the models, the requests that wait, and how a request is worked on.
+ * Everything here belongs to the HTTP thread.
  *
  *     http ──▶ route.c: who may, which page ──▶ a page, figures: answered at once
  *                                        └──▶ request_put ──desk──▶ … ──▶ finish ──▶ http_reply */
@@ -84,8 +84,8 @@ struct request_end {
     int refused_code; /* 0: 400 */
     size_t bytes_max; /* of the text; 0: serve.body */
 };
-/* Moves the text from the buffer to the desk of the model's version; `finish` follows. A text that is too large is
- * answered by 413, one without room on the desk by 503 with Retry-After. */
+/* Moves the text from the buffer to the desk of the model's version; `finish` follows. A text that is too
+ * large is answered by 413, one without room on the desk by 503 with Retry-After. */
 void request_put(struct server *server, struct served *model, struct evhttp_request *http, struct evbuffer *text,
                  struct request_end end);
 /* The same with the counter's desk; true: there was room. */
@@ -99,8 +99,8 @@ bool request_is_packed(struct server *server, struct evhttp_request *http);
 void request_headers(const struct request *request, const struct ask *ask);
 /* Takes the answers of a model's threads (an event's callback; context: struct version). */
 void request_answers(evutil_socket_t fd, short what, void *version);
-/* Wakes the threads that have texts to read (an event's callback; context: struct server). request_ring_soon: after the
- * events at hand. */
+/* Wakes the threads that have texts to read (an event's callback; context: struct server).
+ * request_ring_soon: after the events at hand. */
 void request_ring(evutil_socket_t unused, short what, void *server);
 void request_ring_soon(void *server);
 
@@ -121,16 +121,16 @@ struct servant_counts versions_counts(const struct served *model);
 void version_get(struct server *server, struct served *model, struct evhttp_request *request);
 void version_post(struct server *server, struct served *model, struct evhttp_request *request);
 
-/* learn.c, where the server learns. Opens a learner that begins with the newest save of the model's directory. Fails as
- * learner_open does. */
+/* learn.c, where the server learns. Opens a learner that begins with the newest save of the model's
+ * directory. Fails as learner_open does. */
 MUST_USE status learn_open(struct served *model);
 /* Ends the learner after its last whole step, which is saved; a model without a learner is ignored. */
 void learn_close(struct served *model);
 /* The learner's desk with its requests; and whether every whole step is learned. */
 struct counter *learn_counter(const struct served *model);
 bool learn_is_idle(const struct served *model);
-/* Keeps a request's lines for labels that come later, if the request has an id, the model learns, and the lines are no
- * larger than a request may be. */
+/* Keeps a request's lines for labels that come later, if the request has an id, the model learns, and the
+ * lines are no larger than a request may be. */
 void learn_keep(struct served *model, const char *id, struct evbuffer *lines);
 /* Copies the id of the request's query into `id`; NULL: the query has none. */
 #define LEARN_ID_BYTES 129u

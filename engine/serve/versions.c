@@ -1,10 +1,11 @@
-/* Versions of a model: the one that requests go to, one that takes its place, and older ones that still answer.
+/* Versions of a model: the one that requests go to, one that takes its place, and older ones that still
+ * answer.
  *
  *   DIR/manifest.json is another ─┐                                  ┌─▶ version: all requests from now on
  *   POST /version ────────────────┴─▶ a thread opens it ─HTTP thread─┴─▶ the one before answers what it has, and ends
  *
- * A version has a desk, threads and rows of its own, so no answer mixes two versions. A save that cannot be opened is
- * told in the log, and changes nothing. */
+ * A version has a desk, threads and rows of its own, so no answer mixes two versions. A save that cannot be
+ * opened is told in the log, and changes nothing. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -279,8 +280,8 @@ static void on_look(evutil_socket_t unused, short what, void *context)
 
 /* --- a model ---------------------------------------------------------------------------------- */
 
-/* Whether another version can be open beside this one: rows on disk are in a directory that one run claims for
- * itself. */
+/* Whether another version can be open beside this one: rows on disk are in a directory
+ * that one run claims for itself. */
 static bool can_change(const struct served *m)
 {
     const struct store *store = servant_setup(m->version->servant)->model.store;
@@ -396,8 +397,8 @@ void version_get(struct server *s, struct served *m, struct evhttp_request *requ
     if (to) evbuffer_free(to);
 }
 
-/* Reads the body as a name, without blanks and line ends around it: STEP, STEP-GENERATION or "newest". False: it is
- * none. */
+/* Reads the body as a name, without blanks and line ends around it: STEP, STEP-GENERATION
+ * or "newest". False: it is none. */
 static bool name_read(struct evhttp_request *request, char name[MODEL_TAG_BYTES])
 {
     struct evbuffer *body = evhttp_request_get_input_buffer(request);

@@ -1,5 +1,5 @@
-/* Letters: once a step an asker writes them, and an owner reads one of each asker. Numbering is once a micro-batch,
- * and costs a look into two tables of keys; both fit into the second cache. */
+/* Letters: once a step an asker writes them, and an owner reads one of each asker. Numbering is once a
+ * micro-batch, and costs a look into two tables of keys; both fit into the second cache. */
 #include "engine/slot/asked.h"
 
 #include "graph/optimizer.h"

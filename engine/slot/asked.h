@@ -1,5 +1,5 @@
-/* Which rows of a step a node asks for, of other nodes and of itself: its distinct keys, table by table, and who owns
- * each.
+/* Which rows of a step a node asks for, of other nodes and of itself: its distinct keys,
+ * table by table, and who owns each.
  *
  *     asker    micro-batches ──▶ keys of the step, each once
  *                            ──close──▶ a letter for every owner: counts, keys, how often each occurs
@@ -8,9 +8,9 @@
  *              pieces [owner's keys, run, dim] ──▶ sums of its gradients
  *                                                piece of row r: at its place in the letter
  *
- * Values and pieces travel without keys, in the order of the letter. Values come in two parts: at once those of rows
- * that the step before lacks, with a bit for each key; when they are updated those of the other rows. A key's owner
- * follows from its shard (io/store/shard.h). */
+ * Values and pieces travel without keys, in the order of the letter. Values come in two parts: at once those
+ * of rows that the step before lacks, with a bit for each key; when they are updated those of the other rows.
+ * A key's owner follows from its shard (io/store/shard.h). */
 #ifndef HETERPS_ENGINE_SLOT_ASKED_H
 #define HETERPS_ENGINE_SLOT_ASKED_H
 
@@ -33,9 +33,9 @@ struct asked_shape {
     bool shows[GRAPH_TABLES_MAX], clicks[GRAPH_TABLES_MAX];
 };
 
-/* A letter, as it travels: u32 counts [table_count], padded to whole u64; u64 keys [count], table by table; then u32
- * occurrences [count] of the tables that show them, and after these clicks [count] of the tables that want them; padded
- * to whole u64. */
+/* A letter, as it travels: u32 counts [table_count], padded to whole u64; u64 keys [count], table by table;
+ * then u32 occurrences [count] of the tables that show them, and after these clicks [count] of the tables
+ * that want them; padded to whole u64. */
 struct asked_letter {
     const uint32_t *count;                         /* [table_count] */
     const uint64_t *key[GRAPH_TABLES_MAX];         /* [count]       */
@@ -48,8 +48,8 @@ void asked_shape_wants(struct asked_shape *shape);
 size_t asked_letter_bytes_max(const struct asked_shape *shape);
 /* Bytes of the keys of an owner's letter, and of their occurrences and clicks; `count` as a step has it. */
 size_t asked_keys_bytes(const struct asked_shape *shape, const uint32_t *count, uint32_t owner);
-/* Reads `bytes` of another node's letter, 8-byte aligned; they must stay as long as the letter. INVALID: no such asker
- * can have written it. */
+/* Reads `bytes` of another node's letter, 8-byte aligned; they must stay as long as the letter. INVALID: no
+ * such asker can have written it. */
 MUST_USE status asked_letter_read(struct asked_letter *letter, const struct asked_shape *asker, const uint8_t *at,
                                   size_t bytes);
 
@@ -62,8 +62,8 @@ size_t asked_keys_count(const struct graph *g, const uint32_t *count);
 size_t asked_keys_max(const struct asked_shape *shape);
 /* Floats of the values of those keys whose bit is `bit`. */
 size_t asked_part_floats(const struct graph *g, const uint32_t *count, const uint64_t *bits, bool bit);
-/* Moves the values of those keys from `part`, where they lie one behind the other, to their places among the values of
- * all keys; `part` may be `values`. */
+/* Moves the values of those keys from `part`, where they lie one behind the other, to their places among the
+ * values of all keys; `part` may be `values`. */
 void asked_part_spread(const struct graph *g, const uint32_t *count, const uint64_t *bits, bool bit, const float *part,
                        float *values);
 
@@ -90,8 +90,8 @@ struct key_numbers {
 void key_numbers_layout(struct key_numbers *numbers, struct layout *l, const struct asked_shape *shape, uint32_t table);
 /* A step begins. */
 void asked_step_begin(struct asked_step *step, const struct asked_shape *shape, struct key_numbers *numbers);
-/* Numbers the keys of a micro-batch in every table: fills the ticket's tables except spans, and adds to the step's
- * rows. Lanes come in order. */
+/* Numbers the keys of a micro-batch in every table: fills the ticket's tables except spans, and adds to the
+ * step's rows. Lanes come in order. */
 void asked_step_add(struct asked_step *step, const struct asked_shape *shape, struct key_numbers *numbers,
                     const struct micro_batch *m, uint32_t lane, struct ticket *ticket);
 /* The step has all its keys: writes its letters, and sets the spans of its rows within `values` [asked_floats_max]. */

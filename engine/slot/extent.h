@@ -1,9 +1,9 @@
-/* What a stage has of a graph: its nodes, the parameters and tables that its updates change, and how these are cut
- * among those who update.
+/* What a stage has of a graph: its nodes, the parameters and tables that its updates change, and how these
+ * are cut among those who update.
  *
- * Sums and updates are cut alike, between blocks (graph/clip.h). Part p is a run of whole blocks, in the order of
- * nodes, out of all that the stage's updates change; all parts have about as many floats. So whoever has a part adds,
- * squares and updates it, and nobody else has to know its sums. */
+ * Sums and updates are cut alike, between blocks (graph/clip.h). Part p is a run of whole blocks, in the
+ * order of nodes, out of all that the stage's updates change; all parts have about as many floats. So whoever
+ * has a part adds, squares and updates it, and nobody else has to know its sums. */
 #ifndef HETERPS_ENGINE_SLOT_EXTENT_H
 #define HETERPS_ENGINE_SLOT_EXTENT_H
 
@@ -32,8 +32,8 @@ struct extent {
     uint32_t *cut_block; /* [part_count + 1]: at which block whose norm is bounded, from block_begin on */
 };
 
-/* What the update changes of the parameters of the forward nodes [node_begin, node_end). False: nothing, or the update
- * is one of a table. */
+/* What the update changes of the parameters of the forward nodes [node_begin, node_end). False: nothing,
+ * or the update is one of a table. */
 bool param_run_find(struct param_run *run, const struct graph *g, const struct model *model, uint32_t node_begin,
                     uint32_t node_end, uint32_t update);
 /* Finds the nodes of the layers. */

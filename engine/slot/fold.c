@@ -35,9 +35,10 @@ uint32_t fold_places(uint32_t lane_count)
     return most + 1;
 }
 
-/* A stack of what has been joined so far, from left to right: two of it are joined before a run comes that is
- * farther from the lower one than the higher one is. Lanes are the farther apart in the tree the greater the
- * highest bit that they differ in; that of two such pairs is never the same, so the bits compare as numbers. */
+/* A stack of what has been joined so far, from left to right: two of it are joined before a run
+ * comes that is farther from the lower one than the higher one is. Lanes are the farther apart in
+ * the tree the greater the highest bit that they differ in; that of two such pairs is never the
+ * same, so the bits compare as numbers. */
 void fold_joins(const struct fold_lanes *runs, uint32_t count, struct fold_join *joins)
 {
     uint32_t stack[FOLD_RUNS_MAX], height = 0;

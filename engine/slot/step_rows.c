@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* Uniques between asking for a cell and looking at it: a second-level cache takes some 15 ns, and so do four of
- * them. */
+/* Uniques between asking for a cell and looking at it: a second-level cache takes some
+ * 15 ns, and so do four of them. */
 #define FETCH_AHEAD 16u
 
 void step_rows_layout(struct step_rows *rows, struct layout *l, uint32_t rows_max, struct step_rows_wants wants)

@@ -45,12 +45,12 @@ void step_rows_layout(struct step_rows *rows, struct layout *l, uint32_t rows_ma
 void row_numbers_layout(struct row_numbers *numbers, struct layout *l, uint32_t rows_max, uint32_t micro_count);
 /* Empties the rows for the next step. */
 void step_rows_begin(struct row_numbers *numbers, struct step_rows *rows);
-/* Gives every unique of a micro-batch's ticket its number within the step and among the rows of its lanes, and counts
- * its occurrences. Uniques of a step's first micro-batch keep their numbers. Uniques without a row get a new number in
- * each micro-batch, and `nobody` as their span. Lanes come in order. */
+/* Gives every unique of a micro-batch's ticket its number within the step and among the rows of its lanes,
+ * and counts its occurrences. Uniques of a step's first micro-batch keep their numbers. Uniques without a row
+ * get a new number in each micro-batch, and `nobody` as their span. Lanes come in order. */
 void step_rows_add(struct row_numbers *numbers, struct step_rows *rows, struct ticket_table *table, uint32_t lane);
-/* The lanes of a micro-batch that has several (graph_lanes_join): `first` and the next ones. Lane i of them has the
- * keys at positions [key_begin[i], key_begin[i + 1]). */
+/* The lanes of a micro-batch that has several (graph_lanes_join): `first` and the next ones. Lane i of them
+ * has the keys at positions [key_begin[i], key_begin[i + 1]). */
 #define STEP_LANES_MAX GRAPH_MICRO_USUAL
 struct step_lanes {
     uint32_t first;
@@ -64,14 +64,14 @@ void row_numbers_find(const struct row_numbers *numbers, const uint32_t *row, ui
 /* As step_rows_add, for a micro-batch of several lanes: numbers its keys among the rows of lanes. */
 void step_rows_add_joined(struct row_numbers *numbers, struct step_rows *rows, struct ticket_table *table,
                           const struct step_lanes *lanes);
-/* As step_rows_add, where other nodes have the rows, and keys tell them apart: `numbers`, empty when the step begins,
- * numbers `key` [unique_count]. Spans are not known yet. */
+/* As step_rows_add, where other nodes have the rows, and keys tell them apart: `numbers`, empty when the step
+ * begins, numbers `key` [unique_count]. Spans are not known yet. */
 void step_rows_add_keys(const struct distinct *numbers, struct step_rows *rows, struct ticket_table *table,
                         const uint64_t *key, uint32_t lane);
 /* Afterwards notes the keys, where they are wanted: `key` are the micro-batch's. */
 void step_rows_keys(struct step_rows *rows, const struct ticket_table *table, const uint64_t *key);
-/* And counts clicks, where they are wanted. `first_new`: rows before step_rows_add. `label`, of label_count labels: an
- * example is clicked if it is above 0.5; UINT32_MAX: no example is. */
+/* And counts clicks, where they are wanted. `first_new`: rows before step_rows_add. `label`, of label_count
+ * labels: an example is clicked if it is above 0.5; UINT32_MAX: no example is. */
 void step_rows_judge(struct step_rows *rows, uint32_t first_new, const struct ticket_table *table,
                      const struct micro_batch *m, uint32_t field_count, uint32_t label, uint32_t label_count);
 

@@ -1,5 +1,5 @@
-/* From the sums of a step's gradients to new parameters and rows: the sums themselves, and how a part of an update is
- * put together for a device.
+/* From the sums of a step's gradients to new parameters and rows: the sums themselves, and how a part of an
+ * update is put together for a device.
  *
  *     backward passes ──add──▶ gradients: of parameters a set each (a lane, or a pipeline), of lane rows one a look-up
  *                                  │ update_sum: lanes of a part, and squares (where the norm is bounded)
@@ -56,16 +56,17 @@ struct update {
 };
 /* Whether sums of what the graph's update changes are rounded: gradients are, statistics are not. */
 bool update_is_bf16(const struct update *u, const struct graph *g, uint32_t update);
-/* `runs` are runs of the node's own lanes (engine/slot/fold.h), numbered from its first lane on. Adds the lanes of each
- * run up into the run's first lane, for the floats [begin, end) of the parameters, and rounds every sum, if is_bf16. */
+/* `runs` are runs of the node's own lanes (engine/slot/fold.h), numbered from its first lane on. Adds
+ * the lanes of each run up into the run's first lane, for the floats [begin, end) of the parameters,
+ * and rounds every sum, if is_bf16. */
 MUST_USE status update_lanes(const struct updater *w, const struct update *u, const struct fold_lanes *runs,
                              uint32_t run_count, uint64_t begin, uint64_t end, bool is_bf16);
-/* Adds `right` to `left` for the floats [begin, end) of the parameters, and clears `right`. Both point to whole arrays,
- * of which these floats exist. */
+/* Adds `right` to `left` for the floats [begin, end) of the parameters, and clears `right`. Both point to
+ * whole arrays, of which these floats exist. */
 MUST_USE status update_join(const struct updater *w, float *left, float *right, uint64_t begin, uint64_t end,
                             uint64_t t, bool is_bf16);
-/* Adds the lanes of `count` blocks up into the first lane, and fills their squares. Fails as the device fails, like the
- * functions below. */
+/* Adds the lanes of `count` blocks up into the first lane, and fills their squares. Fails as the device
+ * fails, like the functions below. */
 MUST_USE status update_sum(const struct updater *w, const struct update *u, const struct param_block *blocks,
                            uint32_t count, double *squares);
 /* Updates the floats [begin, end) of a run; an empty range is fine. */

@@ -2,28 +2,31 @@
  * update follows.
  *
  *     a stage's last backward pass ──▶ phase: sum ──all stages──▶ phase: update ──all stages──▶ the step is over, and
- *                                                                                               the next one opens
+ *                                                                                               the next one
+ *                                                                                               opens
  *
- * A phase is cut in parts, which workers of the stage take; the next phase opens when all stages are through it. There
- * is a phase of sums where the norm of the dense gradients is bounded (graph/clip.h), since an update then needs the
- * squares of all; else the update itself adds up lanes. A stage's first phase begins when its last backward pass of the
- * step is done, while stages before it still work. No stage loses by waiting for all: the next step enters at the first
- * stage, which is the last to begin its update.
+ * A phase is cut in parts, which workers of the stage take; the next phase opens when all stages are through
+ * it. There is a phase of sums where the norm of the dense gradients is bounded (graph/clip.h), since an
+ * update then needs the squares of all; else the update itself adds up lanes. A stage's first phase begins
+ * when its last backward pass of the step is done, while stages before it still work. No stage loses by
+ * waiting for all: the next step enters at the first stage, which is the last to begin its update.
  *
  * On several nodes (engine/sync/exchange.h) there are rounds between phases, and a phase after each round:
  *
  *     phase: lanes ──SUMS──▶ phase: sum ──SQUARES, where the norm is bounded──▶ phase: update ──VALUES──▶ phase: close
  *
- * There each bucket of layers goes through the phases by itself, but for squares, which need all. Its first phase
- * begins when the stage's last backward pass is through the bucket's layers, and runs within this pass. A share is what
- * a stage has of a bucket. On one node there is one bucket.
+ * There each bucket of layers goes through the phases by itself, but for squares, which need all. Its first
+ * phase begins when the stage's last backward pass is through the bucket's layers, and runs within this pass.
+ * A share is what a stage has of a bucket. On one node there is one bucket.
  *
- * Where nodes have stages (struct exchange_stages) a node does with its own stages, between rounds, what one node does:
+ * Where nodes have stages (struct exchange_stages) a node does with its own stages,
+ * between rounds, what one node does:
  *
  *     phase: sum ──SQUARES, where the norm is bounded──▶ phase: update ──VALUES──▶ phase: close
  *
- * Without tables the next step opens when this node has updated its own slice. The step's forward passes wait for
- * others' values of a bucket where the bucket's layers begin; its sums are sent only when the step before is closed. */
+ * Without tables the next step opens when this node has updated its own slice. The step's forward
+ * passes wait for others' values of a bucket where the bucket's layers begin; its sums are sent only
+ * when the step before is closed. */
 #include <stddef.h>
 
 #include "engine/base/clock.h"
@@ -123,8 +126,8 @@ static void step_open(struct bsp *b, uint64_t step)
     atomic_store_explicit(&b->shared_sums_left, b->bucket_count, memory_order_relaxed);
     atomic_store_explicit(&b->shared_updates_left, b->bucket_count, memory_order_relaxed);
     b->open = (struct open_step){.step = step};
-    /* Release pairs with the acquire in bsp_admit(): parameters, counts and the cleared gradients of the closed
-     * step. */
+    /* Release pairs with the acquire in bsp_admit(): parameters, counts and the
+     * cleared gradients of the closed step. */
     atomic_store_explicit(&b->shared_open_step, step, memory_order_release);
 }
 
@@ -171,8 +174,8 @@ static void bsp_bind(struct sync *s, struct slot *slot, uint32_t pipeline)
                                  .last = slot,
                                  .ticket = input->ticket.number};
     for (uint32_t t = 0; t < g->table_count; t++) b->row_count[t] = input->ticket.table[t].row_count;
-    /* A short step: takes off the passes that will not come. This slot's own is still to come, so no count gets to zero
-     * here; whoever brings it there (acquire) sees all of the above (release). */
+    /* A short step: takes off the passes that will not come. This slot's own is still to come, so no count
+     * gets to zero here; whoever brings it there (acquire) sees all of the above (release). */
     for (uint32_t i = 0; i < s->site.stage_count * b->bucket_count; i++)
         atomic_fetch_sub_explicit(&b->shares[i].shared_backward_left,
                                   b->micro_count - (m->micro_index - b->micro_first) - 1, memory_order_acq_rel);
@@ -250,8 +253,8 @@ static const struct extent *awaited(const struct bsp *b, const struct stage *sta
     return NULL;
 }
 
-/* A piece of a backward pass ends with its bucket; the first bucket is what is left. Likewise a piece of a forward
- * pass, while values of any bucket are awaited. */
+/* A piece of a backward pass ends with its bucket; the first bucket is what is left. Likewise a piece of a
+ * forward pass, while values of any bucket are awaited. */
 static uint32_t bsp_piece_end(const struct sync *s, const struct stage *stage, uint32_t begin, uint32_t end)
 {
     const struct bsp *b = (const struct bsp *)s;

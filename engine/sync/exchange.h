@@ -1,38 +1,41 @@
 /* What bsp asks of the other nodes of a training, and all that it knows of them.
  *
- * A node has consecutive lanes of every step, or none. It has a slice of what updates change, or none: whole blocks,
- * which this node alone updates, and whose optimizer's state it alone has. Between a step's backward passes and the
- * next step's forward passes nodes exchange in rounds, each node with each other:
+ * A node has consecutive lanes of every step, or none. It has a slice of what updates change, or none: whole
+ * blocks, which this node alone updates, and whose optimizer's state it alone has. Between a step's backward
+ * passes and the next step's forward passes nodes exchange in rounds, each node with each other:
  *
  *     lanes ──own runs added up──▶ pieces ═══SUMS═══▶ slice's owner ──joined──▶ squares ═══SQUARES═══▶ all (a)
  *                                                          └──updated──▶ parameters ═══VALUES═══▶ all
  *     (a) where the norm is bounded
  *
- * Sums and values travel in buckets, layers that follow one another. Sums of the last layers are sent while the layers
- * before them still compute gradients; their values come back while other sums are on their way.
+ * Sums and values travel in buckets, layers that follow one another. Sums of the last layers are sent while
+ * the layers before them still compute gradients; their values come back while other sums are on their way.
  *
  *     backward  ──layers 5..6──┬──layers 3..4──┬──layers 0..2──┐
  *     bucket 2                 └═SUMS═▶ update ═VALUES═▶       │
  *     bucket 1                                 └═SUMS═▶ update ═VALUES═▶
  *     bucket 0, and rows                                       └═SUMS═▶ update ═VALUES═▶ the next step
  *
- * Sums go first. Values go when no sums are on their way: while there are sums to come, the last layers' values first,
- * then the first layers' first, in the order in which the next forward pass reads them. Without tables this pass begins
- * as soon as this node has updated its own slice, and waits for a bucket's values where the bucket's layers begin.
+ * Sums go first. Values go when no sums are on their way: while there are sums to come, the last layers'
+ * values first, then the first layers' first, in the order in which the next forward pass reads them. Without
+ * tables this pass begins as soon as this node has updated its own slice, and waits for a bucket's values
+ * where the bucket's layers begin.
  *
- * A round is over for a node when it has sent its own part and has the parts of all others. No node is more than one
- * round of a bucket ahead of another, so each message has one place, which is free when the message comes. A node that
- * has a bucket's sums from all knows that no node computes with the bucket's parameters any more in this step.
+ * A round is over for a node when it has sent its own part and has the parts of all others. No node is more
+ * than one round of a bucket ahead of another, so each message has one place, which is free when the
+ * message comes. A node that has a bucket's sums from all knows that no node computes with the bucket's
+ * parameters any more in this step.
  *
- * Where a plan says on which node each stage lies, nodes have stages in place of lanes. A node computes all lanes of
- * its own stages, whose parameters and rows no other node has; slots cross from node to node (exchange_hops). Two
- * rounds remain: SQUARES, and VALUES, which carries losses and numbers of rows and says that all have updated.
+ * Where a plan says on which node each stage lies, nodes have stages in place of lanes. A node computes
+ * all lanes of its own stages, whose parameters and rows no other node has; slots cross from node to
+ * node (exchange_hops). Two rounds remain: SQUARES, and VALUES, which carries losses and numbers of rows
+ * and says that all have updated.
  *
  * Under wsp nodes are workers, whose minibatches are steps of their own. Waves take the place of rounds
  * (engine/sync/waves.h); grants and the talk between jobs remain.
  *
- * A node without lanes reads no data: node 0 reads them, and tells it of each step. Such a node gets no values, since
- * nothing there reads them; others' slices stay there as they were at the start. */
+ * A node without lanes reads no data: node 0 reads them, and tells it of each step. Such a node gets no
+ * values, since nothing there reads them; others' slices stay there as they were at the start. */
 #ifndef HETERPS_ENGINE_SYNC_EXCHANGE_H
 #define HETERPS_ENGINE_SYNC_EXCHANGE_H
 
@@ -57,11 +60,11 @@ enum exchange_round { EXCHANGE_SUMS, EXCHANGE_SQUARES, EXCHANGE_VALUES, EXCHANGE
 struct exchange_piece {
     struct fold_lanes run;
     uint32_t node;
-    /* Another node's: [the slice's floats, bucket after bucket, run after run]. NULL: this node's, where its lanes
-     * add. */
+    /* Another node's: [the slice's floats, bucket after bucket, run after run]. NULL:
+     * this node's, where its lanes add. */
     float *sums;
-    /* Rounded sums, as they travel: laid out as `sums` of another node, as the parameters of this one. NULL: none is
-     * rounded. */
+    /* Rounded sums, as they travel: laid out as `sums` of another node, as the parameters of
+     * this one. NULL: none is rounded. */
     uint16_t *wire;
 };
 
@@ -72,9 +75,9 @@ struct exchange_site {
     double *squares;          /* of all blocks whose norm is bounded, in their order; NULL: none is   */
     double *loss;             /* [2, loss_count]: sums over examples, which travel with the gradients */
     uint32_t loss_count;      /* micro-batches of a step                                              */
-    /* A round is over; on any thread. SUMS: once a bucket, from the last bucket to the first. VALUES: once a bucket, in
-     * any order, when the values of all others are here. Any other round: once for all buckets (bucket 0). A failure:
-     * that of another node, or of the way to it. */
+    /* A round is over; on any thread. SUMS: once a bucket, from the last bucket to the first. VALUES: once a
+     * bucket, in any order, when the values of all others are here. Any other round: once for all buckets
+     * (bucket 0). A failure: that of another node, or of the way to it. */
     void (*over)(void *context, enum exchange_round round, uint32_t bucket, status st);
     void *context;
 };
@@ -87,8 +90,8 @@ struct exchange_stages {
     struct extent *extents;          /* [count]: uncut                                              */
 };
 
-/* Slots that cross between stages of several nodes, as messages. Both ends know what a tag means (engine/pipe/hops.h).
- * Memory that is sent keeps its contents until the slot has come back. */
+/* Slots that cross between stages of several nodes, as messages. Both ends know what a tag means
+ * (engine/pipe/hops.h). Memory that is sent keeps its contents until the slot has come back. */
 struct exchange_send {
     uint64_t tag;
     const void *at;
@@ -114,15 +117,15 @@ struct exchange_rows {
     const struct step_rows *owned;    /* [table_count]: the rows that this node updates …                   */
     const struct gradients *of_owned; /* … by these sums                                                    */
     uint64_t *row_count;              /* [table_count]: of all nodes, after the step                        */
-    /* Where nodes have stages, set before VALUES begins: own rows after the step [table_count]; the last ticket's
-     * number. */
+    /* Where nodes have stages, set before VALUES begins: own rows after the step
+     * [table_count]; the last ticket's number. */
     uint64_t *own_row_count;
     uint32_t own_ticket;
     _Atomic uint64_t shared_step; /* steps below it have their rows                                    */
 };
 
-/* A look: the rows of a micro-batch as they are after the last step of all nodes, only to be read. A key without a row
- * has its initial values. */
+/* A look: the rows of a micro-batch as they are after the last step of all nodes, only to be read. A key
+ * without a row has its initial values. */
 struct exchange_look {
     struct asked_step asked; /* of that micro-batch alone; the step is the look's number */
     float *values;           /* where the rows arrive                                    */
@@ -167,15 +170,15 @@ struct exchange {
     /* The jobs of all nodes are the same, and rank 0 says step by step how far each goes. */
     _Atomic uint64_t shared_job;                  /* that runs, or has run last; counted from 1     */
     _Atomic uint64_t shared_grant[EXCHANGE_JOBS]; /* of job j at j % EXCHANGE_JOBS (exchange_grant) */
-    /* Of workers (exchange_begins): the halted job, whose steps wait for its last word; below which step own steps have
-     * begun. */
+    /* Of workers (exchange_begins): the halted job, whose steps wait for its last word; below
+     * which step own steps have begun. */
     _Atomic uint64_t shared_halted, shared_begun;
     struct exchange_site site;
 };
 
 struct exchange_vt {
-    /* This node's part of a round of the open step is ready. Sums and values: once a bucket, in any order. Squares:
-     * once (bucket 0), when sums are over. `over` follows. */
+    /* This node's part of a round of the open step is ready. Sums and values: once a bucket, in any order.
+     * Squares: once (bucket 0), when sums are over. `over` follows. */
     void (*begin)(struct exchange *, enum exchange_round round, uint32_t bucket);
     /* By the thread that reads, step after step: a step's letters are written. `asked` stays until the step is over. */
     void (*ask)(struct exchange *, const struct asked_step *asked);
@@ -183,18 +186,18 @@ struct exchange_vt {
     void (*tell)(struct exchange *, uint64_t step, struct exchange_news news);
     /* By any thread: hops or waves have more to send. */
     void (*carry)(struct exchange *);
-    /* By one thread at a time: a look's letters are written. At most EXCHANGE_LOOKS_MAX looks wait for rows. `over`
-     * tells of ROWS when they come. */
+    /* By one thread at a time: a look's letters are written. At most EXCHANGE_LOOKS_MAX looks wait for rows.
+     * `over` tells of ROWS when they come. */
     void (*look)(struct exchange *, struct exchange_look *look);
     /* Returns when no look is under way, or nothing comes any more. By the thread of the last look, or after it. */
     void (*look_end)(struct exchange *);
-    /* By the main thread: the next job begins, at `step`. Rank 0's `until` counts for all nodes: steps below it run,
-     * unless a node wants to stop. */
+    /* By the main thread: the next job begins, at `step`. Rank 0's `until` counts for all nodes: steps below
+     * it run, unless a node wants to stop. */
     void (*job_begin)(struct exchange *, uint64_t step, uint64_t until);
     /* By the main thread: the job is over here. */
     void (*job_end)(struct exchange *);
-    /* By any thread, any number of times: the job should end soon, after the same step on all nodes. If it has been
-     * granted to its bound, the next job ends. */
+    /* By any thread, any number of times: the job should end soon, after the same step on all nodes. If it
+     * has been granted to its bound, the next job ends. */
     void (*job_stop)(struct exchange *);
 };
 
@@ -222,8 +225,8 @@ static inline uint64_t exchange_granted(const struct exchange *x, enum exchange_
     return is_here ? grant >> 2 & EXCHANGE_STEP_MAX : 0;
 }
 
-/* By a worker's gate: begins a granted step now, unless the job is halted and ends before it. Returns whether it
- * begins. */
+/* By a worker's gate: begins a granted step now, unless the job is halted and ends before
+ * it. Returns whether it begins. */
 static inline bool exchange_begins(struct exchange *x, uint64_t step)
 {
     enum exchange_word word;
@@ -271,17 +274,17 @@ void exchange_look_numbers_layout(struct key_numbers *numbers, struct layout *l,
 void exchange_look_make(struct exchange *x, struct exchange_look *look, struct key_numbers *numbers,
                         const struct micro_batch *m, struct ticket *ticket);
 
-/* A stage's work on its part of a bucket. Before SUMS: adds up the lanes of the own runs, and writes rounded sums as
- * they travel. */
+/* A stage's work on its part of a bucket. Before SUMS: adds up the lanes of the own runs, and
+ * writes rounded sums as they travel. */
 MUST_USE status exchange_lanes_run(const struct exchange *x, const struct updater *w, uint32_t bucket,
                                    const struct extent *e, const struct update *u, uint32_t part);
-/* After SUMS: joins the pieces of the bucket's own slice, and squares them (graph/clip.h: `blocks` and `squares` of the
- * whole graph; NULL: no norm is bounded). */
+/* After SUMS: joins the pieces of the bucket's own slice, and squares them (graph/clip.h: `blocks` and
+ * `squares` of the whole graph; NULL: no norm is bounded). */
 MUST_USE status exchange_sum_run(const struct exchange *x, const struct updater *w, uint32_t bucket,
                                  const struct extent *e, const struct update *u, const struct param_block *blocks,
                                  double *squares, uint32_t part);
-/* Before VALUES: updates the bucket's own slice and the own rows of the extent's tables, in the store, and clears what
- * was sent. */
+/* Before VALUES: updates the bucket's own slice and the own rows of the extent's tables, in the
+ * store, and clears what was sent. */
 MUST_USE status exchange_update_run(const struct exchange *x, const struct updater *w, uint32_t bucket,
                                     const struct extent *e, const struct update *u, struct store *store, uint32_t part);
 

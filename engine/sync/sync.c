@@ -31,8 +31,8 @@ status sync_check(uint32_t kind, uint32_t pipeline_count)
          pipeline_count);
 }
 
-/* Whether one worker computes all lanes, in order, so that they end one after another. Not where parameters are used
- * again: further uses are added when all have ended. */
+/* Whether one worker computes all lanes, in order, so that they end one after another. Not where parameters
+ * are used again: further uses are added when all have ended. */
 static bool sync_folds(const struct sync *s)
 {
     const struct sync_site *site = &s->site;

@@ -1,5 +1,5 @@
-/* A synchronisation says when a micro-batch may start, which parameters it reads, where its gradients are added and
- * what follows a backward pass. Two contracts join it to the pipeline:
+/* A synchronisation says when a micro-batch may start, which parameters it reads, where its gradients are
+ * added and what follows a backward pass. Two contracts join it to the pipeline:
  *
  *     pipeline ──sync_vt──▶ synchronisation    admit a slot; before a forward pass; within and after a backward pass;
  *                                              parts of what is summed and updated
@@ -25,8 +25,8 @@
 /* What everybody may know of a stage of a pipeline. Set once. */
 struct stage {
     uint32_t index, pipeline_index;
-    /* A plan's stages may lie on several nodes. is_first: the first stage that is here; is_last: the graph's last
-     * layers are here. */
+    /* A plan's stages may lie on several nodes. is_first: the first stage that is here; is_last:
+     * the graph's last layers are here. */
     bool is_here, is_first, is_last;
     char name[64]; /* "e..x": its layers */
     struct extent extent;
@@ -55,12 +55,12 @@ struct sync_figures {
 struct sync_host {
     /* Nobody has the slot any more. */
     void (*slot_give)(struct sync_host *, struct slot *);
-    /* slot_keep, in place of slot_give: the slot's input is kept until the next call (pipeline_check). slot_out, when
-     * the next step is open: there is room for another slot. */
+    /* slot_keep, in place of slot_give: the slot's input is kept until the next call (pipeline_check).
+     * slot_out, when the next step is open: there is room for another slot. */
     void (*slot_keep)(struct sync_host *, struct slot *);
     void (*slot_out)(struct sync_host *);
-    /* A step has ended, whose last slot this is: rows that are due go (feed_sweep); row_count [table_count] are
-     * left. */
+    /* A step has ended, whose last slot this is: rows that are due go (feed_sweep);
+     * row_count [table_count] are left. */
     status (*rows_sweep)(struct sync_host *, struct slot *, uint64_t *row_count);
     void (*step_done)(struct sync_host *, const struct step_done *);
     /* The job is over, by a failure outside of tasks. On the thread that has its message. */
@@ -94,8 +94,8 @@ struct sync {
     struct sync_site site;
     struct fold_lanes lanes; /* that are added here */
     bool folds;              /* one worker adds them in order: their sums join as lanes end (engine/slot/fold.h) */
-    /* 1: two neighbouring lanes share an entry, as each adds once to every float of it (graph_lanes_join): the first to
-     * zeros, the second to the first's sum, as joining them would. Else 0. */
+    /* 1: two neighbouring lanes share an entry, as each adds once to every float of it (graph_lanes_join):
+     * the first to zeros, the second to the first's sum, as joining them would. Else 0. */
     uint32_t fold_shift;
     struct gradients gradients;
     /* bounding the norm of the dense gradients (graph/clip.h); NULL and 0 where no norm is bounded */
@@ -107,9 +107,9 @@ struct sync {
 };
 
 struct sync_vt {
-    /* Steps have lanes: gradients are added lane by lane, one seat runs a lane's backward passes in the order of its
-     * micro-batches, and all passes read the same parameters. Else a stage does one task at a time, and each minibatch
-     * in flight makes the weights of the next one staler. */
+    /* Steps have lanes: gradients are added lane by lane, one seat runs a lane's backward passes in the order
+     * of its micro-batches, and all passes read the same parameters. Else a stage does one task at a time,
+     * and each minibatch in flight makes the weights of the next one staler. */
     bool by_lane;
     size_t bytes; /* of its struct, which begins with struct sync */
     /* INVALID: plan or graph do not allow it; MEMORY. */
@@ -127,14 +127,14 @@ struct sync_vt {
     void (*forward_begin)(struct sync *, const struct stage *, struct slot *);
     /* Keeps the sum of the losses of the slot's examples; of several lanes (graph_lanes_join), of the `part`-th. */
     void (*loss_keep)(struct sync *, const struct slot *, uint32_t part, double sum);
-    /* Where the first piece of the stage's list of nodes [begin, end) ends. Optional: without it lists are not cut, and
-     * the next two functions are not called. */
+    /* Where the first piece of the stage's list of nodes [begin, end) ends. Optional: without it lists are
+     * not cut, and the next two functions are not called. */
     uint32_t (*piece_end)(const struct sync *, const struct stage *, uint32_t begin, uint32_t end);
-    /* Before each piece of a list in training: waits until what its nodes read is there, or never will be; returns
-     * nanoseconds; optional. */
+    /* Before each piece of a list in training: waits until what its nodes read is there, or never will be;
+     * returns nanoseconds; optional. */
     uint64_t (*piece_await)(struct sync *, const struct stage *, uint32_t begin);
-    /* After each piece: the nodes before `node` are done. Parts that this makes ready are taken before the next
-     * piece. */
+    /* After each piece: the nodes before `node` are done. Parts that this makes ready
+     * are taken before the next piece. */
     void (*piece_done)(struct sync *, const struct stage *, struct slot *, uint32_t node);
     /* Ends the task of a backward pass with what is updated at once; optional. */
     status (*backward_end)(struct sync *, const struct updater *, const struct stage *, struct slot *);

@@ -1,23 +1,26 @@
 /* Waves between nodes that are workers: what the synchronisation (wsp_nodes.c) and the node's thread
  * (engine/node/waves.c) share. Source: HetPipe (Park et al., USENIX ATC 2020), sections 3 and 5.
  *
- * What minibatches change of the dense part is one array of floats, the parameters and behind them the optimizer's
- * state; each node owns a slice of it. At the end of a wave a worker gives what the wave has changed:
+ * What minibatches change of the dense part is one array of floats, the parameters and behind
+ * them the optimizer's state; each node owns a slice of it. At the end of a wave a worker
+ * gives what the wave has changed:
  *
  *     worker v   wave w ──its letter, and of the changes the slice of u──▶ node u, for all u
  *     owner u    wave w of all but v, added up in order of workers ──round w, of the slice of u──▶ worker v, for all v
  *
- * Round w is here when the sums of all slices and the letters of all others are. A letter says how far its worker is,
- * which minibatches the wave has, and what they have changed of rows of tables; every worker has all rows itself.
+ * Round w is here when the sums of all slices and the letters of all others are. A letter says how
+ * far its worker is, which minibatches the wave has, and what they have changed of rows of tables;
+ * every worker has all rows itself.
  *
- * At a job's end each worker gives a last wave of what is left, perhaps nothing. After all last waves a round of values
- * follows, each slice as its owner has it. The numbers of waves and rounds go on from job to job:
+ * At a job's end each worker gives a last wave of what is left, perhaps nothing. After all last waves a round
+ * of values follows, each slice as its owner has it. The numbers of waves and rounds go on from job to job:
  *
- *     base … base + n - 1: n waves, of the worker with most; base + n: values; base + n + 1: base of the next job
+ *     base … base + n - 1: n waves, of the worker with most; base + n: values; base + n + 1: base of the next
+ *     job
  *
- * A worker begins a wave only when it has the rounds of all but its last D + 1 waves (sched/workers/wave.h). So with
- * WAVES_PLACES(D) places a wave's place is free when the wave comes. Rounds have WAVES_ROUNDS places: an owner, which
- * has the waves anyway, is no further ahead of the rounds that a worker says it has added. */
+ * A worker begins a wave only when it has the rounds of all but its last D + 1 waves (sched/workers/wave.h).
+ * So with WAVES_PLACES(D) places a wave's place is free when the wave comes. Rounds have WAVES_ROUNDS places:
+ * an owner, which has the waves anyway, is no further ahead of the rounds that a worker says it has added. */
 #ifndef HETERPS_ENGINE_SYNC_WAVES_H
 #define HETERPS_ENGINE_SYNC_WAVES_H
 
@@ -30,17 +33,17 @@
 #include "engine/base/status.h"
 
 #define WAVES_WORKERS_MAX 64u
-/* Places for another worker's waves. A worker that has given all waves below g has at least the rounds below g - D - 1
- * in its weights and rows. Another has then given waves up to g + D, and one more at a job's end, which waits for
- * nobody. These are 2 D + 3; all of them may be unused where there are further workers. */
+/* Places for another worker's waves. A worker that has given all waves below g has at least the rounds below
+ * g - D - 1 in its weights and rows. Another has then given waves up to g + D, and one more at a job's end,
+ * which waits for nobody. These are 2 D + 3; all of them may be unused where there are further workers. */
 #define WAVES_PLACES(D) (2 * (uint64_t)(D) + 3)
 /* Places for sums: the round that a stage adds, and the next one. */
 #define WAVES_ROUNDS 2u
 /* Places for own waves, and for sums to another node, that are on their way. */
 #define WAVES_SENDS 2u
 
-/* A letter: this, in_flight records, and for each table the number of changed rows, their keys, and changes of
- * spans. */
+/* A letter: this, in_flight records, and for each table the number of changed rows,
+ * their keys, and changes of spans. */
 struct wave_head {
     uint64_t wave;
     uint64_t minibatches; /* of this worker in the job, this wave's included          */

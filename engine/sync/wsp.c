@@ -1,14 +1,14 @@
-/* The waves of wsp.h. A stage's data are touched only under the stage's turn, the gate's data only under the gate's
- * claim. Messages between pipelines travel as numbers of buffers, on a ring for each pair and stage:
+/* The waves of wsp.h. A stage's data are touched only under the stage's turn, the gate's data only under the
+ * gate's claim. Messages between pipelines travel as numbers of buffers, on a ring for each pair and stage:
  *
  *     pipeline v, stage s   update … update, end of wave c ──▶ change = weights - base, base = weights ──▶ ring v to u
  *     pipeline u, stage s   before its next forward pass:      weights += change, base += change
  *
- * `base` is what the weights would be without the own changes that are not yet sent. A buffer is free again when every
- * other pipeline has read it. Under wsp 2 D + 2 buffers are enough. A pipeline that sends wave c has seen every other
- * finish wave c - D - 1. The other read, at the forward pass of that wave's last minibatch, all c - 2 D - 1 waves that
- * this minibatch needed; so at most waves c - 2 D - 1 to c are unread. Under asp a stage that finds no free buffer
- * sends more the next time. */
+ * `base` is what the weights would be without the own changes that are not yet sent. A buffer is free again
+ * when every other pipeline has read it. Under wsp 2 D + 2 buffers are enough. A pipeline that sends wave c
+ * has seen every other finish wave c - D - 1. The other read, at the forward pass of that wave's last
+ * minibatch, all c - 2 D - 1 waves that this minibatch needed; so at most waves c - 2 D - 1 to c are unread.
+ * Under asp a stage that finds no free buffer sends more the next time. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,8 +17,8 @@
 #include "graph/optimizer.h"
 
 #define RECORDS_MAX 65536u
-/* Minibatches between the first that is not told and the last that the clock lets in; under asp enough that nobody
- * waits for room. */
+/* Minibatches between the first that is not told and the last that the clock lets in; under asp
+ * enough that nobody waits for room. */
 static uint32_t record_count(const struct wsp *wsp)
 {
     const struct sync_site *site = &wsp->sync.site;
@@ -31,8 +31,8 @@ static uint32_t record_count(const struct wsp *wsp)
 
 /* --- memory ----------------------------------------------------------------------------------- */
 
-/* Lists the runs that a stage sends, in the order of its updates; returns how many there are, and their floats. `runs`
- * may be NULL. */
+/* Lists the runs that a stage sends, in the order of its updates; returns how many there are, and
+ * their floats. `runs` may be NULL. */
 static uint32_t runs_list(const struct sync_site *site, const struct stage *s, struct run *runs, uint64_t *floats)
 {
     uint32_t count = 0;
@@ -418,8 +418,8 @@ static status wsp_settle(struct sync *sync)
         return ST_OK;
     }
     for (uint32_t i = 0; i < site->pipeline_count * site->stage_count; i++) inboxes_read(wsp, site->stages[i]);
-    /* All bases are now the same but for rounding; the model becomes pipeline 0's, and what each other has not yet
-     * sent. */
+    /* All bases are now the same but for rounding; the model becomes pipeline 0's, and
+     * what each other has not yet sent. */
     for (uint32_t s = 0; s < site->stage_count; s++) {
         const struct wsp_stage *first = &wsp->stages[s];
         for (uint32_t r = 0; r < first->run_count; r++) {

@@ -42,8 +42,8 @@ struct wsp_pipeline {
     _Atomic uint64_t shared_waves;  /* sent by the first stage, so by all    */
 };
 
-/* A finished minibatch that waits until those before it are told. Its slot is free already, so a pipeline that stands
- * still does not keep the slots of others. */
+/* A finished minibatch that waits until those before it are told. Its slot is free already, so a pipeline
+ * that stands still does not keep the slots of others. */
 struct record {
     struct step_done done;
     uint64_t *row_count; /* [table_count] */
@@ -86,8 +86,8 @@ static inline float *wsp_run_floats(const struct wsp_pipeline *own, const struct
     if (of_base) return (run->is_state ? own->base_state : own->base_param) + run->offset;
     return (run->is_state ? own->state : own->param) + run->offset;
 }
-/* Where a worker's slice begins in the dense part, the parameters and the state behind them; of worker_count: where the
- * last slice ends. */
+/* Where a worker's slice begins in the dense part, the parameters and the state behind them; of
+ * worker_count: where the last slice ends. */
 static inline uint64_t wsp_slice_begin(const struct wsp *wsp, uint32_t worker)
 {
     const struct graph_header *h = wsp->sync.site.graph->header;

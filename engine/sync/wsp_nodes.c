@@ -1,16 +1,18 @@
-/* Waves between nodes (waves.h), the worker's side: it gives what its wave has changed, and adds what others' waves
- * have changed before its next forward pass at each stage.
+/* Waves between nodes (waves.h), the worker's side: it gives what its wave has changed, and adds what others'
+ * waves have changed before its next forward pass at each stage.
  *
  *     stage s   update … update, end of wave w ──▶ change = weights - base, base = weights ──all stages──▶ wave w goes
  *     stage s   before its next forward pass:      weights += sums of round r, base += those, for each r that is here
  *
- * `base` is as between pipelines (wsp.c). A weight's place in a wave's floats follows from the graph alone: parameters
- * lie where the model has them, and the state behind. So nodes may have plans of their own.
+ * `base` is as between pipelines (wsp.c). A weight's place in a wave's floats follows from the graph alone:
+ * parameters lie where the model has them, and the state behind. So nodes may have plans of their own.
  *
- * Every node has all rows of tables in RAM. A letter has the changes of the rows that a wave has touched; a node that
- * adds them makes the rows that it has not seen. At a job's end rows have the same bytes on all nodes (wsp_rows.h).
+ * Every node has all rows of tables in RAM. A letter has the changes of the rows that a wave has
+ * touched; a node that adds them makes the rows that it has not seen. At a job's end rows have the same
+ * bytes on all nodes (wsp_rows.h).
  *
- * At a job's end the sums of all waves are added, and the dense part of all becomes what the slices' owners have. */
+ * At a job's end the sums of all waves are added, and the dense part of all becomes what the slices' owners
+ * have. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -429,8 +431,8 @@ void wsp_nodes_wave_end(struct wsp *wsp, const struct stage *stage)
 {
     struct wsp_nodes *nodes = wsp->nodes;
     const struct wsp_stage *s = wsp_stage_of(wsp, stage);
-    /* No stage ends a wave before the first stage has given the one before: its last minibatch is let in when that
-     * one's is done. */
+    /* No stage ends a wave before the first stage has given the one before: its last minibatch is
+     * let in when that one's is done. */
     const uint32_t place = own_wave(nodes) % WAVES_SENDS;
     for (uint32_t r = 0; r < s->run_count; r++) {
         const struct run *run = &s->runs[r];
@@ -629,8 +631,8 @@ void wsp_nodes_open(struct wsp *wsp)
 {
     struct wsp_nodes *nodes = wsp->nodes;
     struct exchange_waves *x = nodes->x;
-    /* Waves alone tell what all have done; a worker may be ahead of it by all that the clock lets in. Steps are granted
-     * that far ahead, anew when half are used. */
+    /* Waves alone tell what all have done; a worker may be ahead of it by all that the clock lets in. Steps
+     * are granted that far ahead, anew when half are used. */
     x->ahead_steps = wsp->record_count;
     x->come = letter_come;
     x->context = wsp;

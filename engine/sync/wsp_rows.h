@@ -1,14 +1,14 @@
 /* Rows of a table that a worker's own waves have changed (wsp_nodes.c), and rows in letters (waves.h).
  *
- * Each node adds waves, also its own, in the same order: round by round, and in order of workers. Beside a row that own
- * waves have changed it keeps what rounds alone make of the row, which the row becomes when rounds have the last of
- * these waves:
+ * Each node adds waves, also its own, in the same order: round by round, and in order of workers. Beside a
+ * row that own waves have changed it keeps what rounds alone make of the row, which the row becomes when
+ * rounds have the last of these waves:
  *
  *     the row     own update, others' round 0, own update, others' round 1 …     what forward passes read
  *     beside it   round 0, own part included, round 1, …                         the same bytes on all nodes
  *
- * A letter has for each table the number of changed rows, their keys, and changes of spans. Under the turn of the stage
- * that looks the table up. */
+ * A letter has for each table the number of changed rows, their keys, and changes of spans. Under the turn of
+ * the stage that looks the table up. */
 #ifndef HETERPS_ENGINE_SYNC_WSP_ROWS_H
 #define HETERPS_ENGINE_SYNC_WSP_ROWS_H
 

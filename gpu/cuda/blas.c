@@ -109,8 +109,8 @@ struct cuda_blas {
     struct known *known;
 };
 
-/* Of a result, in bytes. No more than all of a graph's tensors have, so that a lane's gradients, wherever they
- * begin, come the same way. */
+/* Of a result, in bytes. No more than all of a graph's tensors have, so that a lane's gradients, wherever
+ * they begin, come the same way. */
 #define ALIGNMENT_MOST 64u
 static uint32_t alignment_of(const void *at)
 {
@@ -221,8 +221,8 @@ static status way_of(struct cuda_blas *b, const struct gpu_blas_product *p, stru
     return ST_OK;
 }
 
-/* The heuristic has named a way that does not do after all: nothing was given to the card, and ours serve from
- * now on. */
+/* The heuristic has named a way that does not do after all: nothing was given to the
+ * card, and ours serve from now on. */
 static void way_refused(const struct cuda_blas *b, struct known *k, lt_status result)
 {
     if (blas_fail(b, &k->shape, "cublasLtMatmul", result) != ST_OK)

@@ -1,5 +1,5 @@
-/* The part of cuBLASLt's interface that gpu/cuda/blas.c uses, from its documentation since version 11.4: its headers
- * are not needed. tests/gpu/test_abi.c compares it with the header where there is one. */
+/* The part of cuBLASLt's interface that gpu/cuda/blas.c uses, from its documentation since version 11.4: its
+ * headers are not needed. tests/gpu/test_abi.c compares it with the header where there is one. */
 #ifndef HETERPS_GPU_CUDA_BLASLT_H
 #define HETERPS_GPU_CUDA_BLASLT_H
 

@@ -333,8 +333,8 @@ static const struct gpu_vt cuda_vt = {
 };
 
 /* A kernel lies in one of the modules. It is loaded here, not at its first launch, which may be one that is
- * written down (gpu_capture); and one by one, not by CUDA_MODULE_LOADING=EAGER, with which cuBLASLt would load
- * all of its hundreds of megabytes. */
+ * written down (gpu_capture); and one by one, not by CUDA_MODULE_LOADING=EAGER, with which cuBLASLt would
+ * load all of its hundreds of megabytes. */
 static status kernel_find(struct cuda_card *c, enum gpu_kernel kernel, uint32_t shared_bytes)
 {
     CUresult result = CUDA_ERROR_NOT_FOUND;

@@ -1,6 +1,6 @@
 /* Opens libcuda.so.1 once and looks up every call. By the driver's own interface and not by the CUDA runtime:
- * that would be a second way of loading kernels, would have its own idea of which context is current, and wants
- * its version of the driver before main has said anything. */
+ * that would be a second way of loading kernels, would have its own idea of which context is current, and
+ * wants its version of the driver before main has said anything. */
 #include "gpu/cuda/driver.h"
 
 #include <dlfcn.h>

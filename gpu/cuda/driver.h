@@ -1,5 +1,5 @@
-/* CUDA's driver library, opened at run time: its calls, its errors as sentences, and a card of it, for the files
- * here. */
+/* CUDA's driver library, opened at run time: its calls, its errors as sentences, and a
+ * card of it, for the files here. */
 #ifndef HETERPS_GPU_CUDA_DRIVER_H
 #define HETERPS_GPU_CUDA_DRIVER_H
 

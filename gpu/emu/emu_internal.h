@@ -1,5 +1,5 @@
-/* The common part of the emulation: emu.c (fibers, barriers), emu_check.c (accesses), emu_wgmma.c (features of
- * sm_90). */
+/* The common part of the emulation: emu.c (fibers, barriers), emu_check.c (accesses),
+ * emu_wgmma.c (features of sm_90). */
 #ifndef HETERPS_GPU_EMU_INTERNAL_H
 #define HETERPS_GPU_EMU_INTERNAL_H
 
@@ -17,9 +17,9 @@
 #define EMU_READS_MAX    64u
 #define EMU_PRODUCTS_MAX 16u /* of a thread, under way */
 
-/* The last accesses of two bytes. `when` is an epoch: every block, and every barrier of a block, begins a new one;
- * epochs are counted over all launches, so an epoch belongs to one block. `warp`: how often the thread's warp had
- * synchronised at the access. */
+/* The last accesses of two bytes. `when` is an epoch: every block, and every barrier of a block, begins a new
+ * one; epochs are counted over all launches, so an epoch belongs to one block. `warp`: how often the thread's
+ * warp had synchronised at the access. */
 struct emu_cell {
     uint32_t write_when, read_when;
     uint16_t write_thread, read_thread; /* or one of the values below                                       */
@@ -136,8 +136,8 @@ extern __thread struct emu *emu_self;
 
 #define EMU_STACK_BYTES (64u << 10)
 
-/* Ends the launch from within a thread of the block, and does not return. The message has kernel, block and thread
- * before this text. */
+/* Ends the launch from within a thread of the block, and does not return. The message has kernel,
+ * block and thread before this text. */
 _Noreturn void emu_fail(const char *format, ...) PRINTF_LIKE(1, 2);
 /* A new epoch. */
 uint32_t emu_epoch_next(void);

@@ -1,9 +1,9 @@
 /* What a warp does with matrices: ldmatrix and mma of PTX ("Warp-level matrix instructions"), whose fragments
  * lie over the lanes as drawn there.
  *
- * The sum of an element: its terms one after another, each added to c and rounded to float32. A card adds them
- * in an order and with bits of its own, which no document promises: the same every time on one card, and nearer
- * to the exact sum or further from it than here. */
+ * The sum of an element: its terms one after another, each added to c and rounded to float32. A card adds
+ * them in an order and with bits of its own, which no document promises: the same every time on one card, and
+ * nearer to the exact sum or further from it than here. */
 #include <string.h>
 
 #include "gpu/emu/emu_internal.h"

@@ -1,11 +1,11 @@
-/* What cards of compute capability 9.0 have and no others, as gpu/wgmma.h describes it: barriers in shared memory,
- * copies of runs of bytes that they count, and products of matrices by groups of four warps.
+/* What cards of compute capability 9.0 have and no others, as gpu/wgmma.h describes it: barriers in shared
+ * memory, copies of runs of bytes that they count, and products of matrices by groups of four warps.
  *
- * Both are done as late as can be: a copy when a thread goes on that has waited for its phase, a product when its group
- * waits. What a copy is under way to may not be touched; what it has brought may be multiplied by warps that have
- * waited for it and by no others; and where a product reads nobody may write before the group's warps have arrived,
- * behind the end of it, at a barrier that the writer has waited for: each warp knows of the arrivals of others what
- * barriers have told it. */
+ * Both are done as late as can be: a copy when a thread goes on that has waited for its phase, a product when
+ * its group waits. What a copy is under way to may not be touched; what it has brought may be multiplied by
+ * warps that have waited for it and by no others; and where a product reads nobody may write before the
+ * group's warps have arrived, behind the end of it, at a barrier that the writer has waited for: each warp
+ * knows of the arrivals of others what barriers have told it. */
 #include <string.h>
 
 #include "gpu/emu/emu_internal.h"

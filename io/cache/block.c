@@ -1,5 +1,5 @@
-/* Blocks of the data cache: columns out of examples and back. The values of a column pass through one array of 64-bit
- * words, whatever their size. */
+/* Blocks of the data cache: columns out of examples and back. The values of a column pass through one array
+ * of 64-bit words, whatever their size. */
 #include "io/cache/block.h"
 
 #include <inttypes.h>
@@ -58,8 +58,8 @@ uint32_t block_piece_rows(struct block_shape shape) { return (shape.row_count_ma
 /* Columns of four bytes with a value a row. */
 static size_t row_columns(struct example_shape e) { return (size_t)e.label_count + e.dense_count + e.has_weight + 4; }
 
-/* Bound of all columns without their heads, and of their streams, too: a dictionary is used where it is smaller than
- * the values, or where it adds codes of two bytes a row to existing keys. */
+/* Bound of all columns without their heads, and of their streams, too: a dictionary is used where it is
+ * smaller than the values, or where it adds codes of two bytes a row to existing keys. */
 static size_t columns_bytes(struct block_shape s)
 {
     size_t rows = (size_t)s.row_count_max + 1;
@@ -135,8 +135,8 @@ bool block_writer_has_room(const struct block_writer *w)
            w->shape.key_count_max - w->rows.key_count >= w->shape.example.key_count_max;
 }
 
-/* Makes codes of the `count` values, and puts the distinct values into `entry`; returns how many, 0 for more than
- * ENTRIES_MAX. With `has`, entry 0 is kept for absent values. */
+/* Makes codes of the `count` values, and puts the distinct values into `entry`; returns how many, 0 for more
+ * than ENTRIES_MAX. With `has`, entry 0 is kept for absent values. */
 static uint32_t codes_make(struct block_writer *w, size_t count, const uint8_t *has)
 {
     uint32_t mask = table_size(count) - 1, entry_count = has ? 1 : 0;

@@ -1,16 +1,18 @@
-/* The format of one block of the data cache (io/cache/data_cache.h): a run of examples as columns, written once and
- * decoded directly into micro-batches. Little-endian; every part begins at a multiple of 8 bytes of the block:
+/* The format of one block of the data cache (io/cache/data_cache.h): a run of examples as columns,
+ * written once and decoded directly into micro-batches. Little-endian; every part begins at a
+ * multiple of 8 bytes of the block:
  *
  *     block     head | labels | numbers | [weight] | [group] | is_bad | bad | cut | unknown | field 0 | field 1 | …
  *     field     [lengths] | keys | [values]         lengths only if some example has several keys of the field
  *     column    count, entry count, … | entries (distinct values, in the order of first occurrence) | stream
  *
- * A column's stream has a code a value: 0 bytes if there is one entry, 1 up to 256, 2 up to 65,536. Where a dictionary
- * saves nothing, it has the values themselves, and there are no entries. Numbers are kept by their bits. In a field
- * whose examples have one key or none, entry 0 is nobody's key, and code 0 means no key. A stream is compressed by LZ4
- * where this saves a good part of it. `bad`, `cut`, `unknown` have one value more than there are examples: the text's
- * counts before each example, and behind the last. The head's xxh3 is of all bytes behind it, with a seed of the writer
- * and the block's number: so a block that is garbled or stands elsewhere is recognised by itself.
+ * A column's stream has a code a value: 0 bytes if there is one entry, 1 up to 256, 2 up to 65,536. Where a
+ * dictionary saves nothing, it has the values themselves, and there are no entries. Numbers are kept by their
+ * bits. In a field whose examples have one key or none, entry 0 is nobody's key, and code 0 means no key. A
+ * stream is compressed by LZ4 where this saves a good part of it. `bad`, `cut`, `unknown` have one value more
+ * than there are examples: the text's counts before each example, and behind the last. The head's xxh3 is of
+ * all bytes behind it, with a seed of the writer and the block's number: so a block that is garbled or stands
+ * elsewhere is recognised by itself.
  *
  * Workload: 16,384 examples of Criteo, 1.3 MiB, decoded in micro-batches of 512. */
 #ifndef HETERPS_IO_CACHE_BLOCK_H
@@ -57,8 +59,8 @@ void block_writer_place(struct block_writer *writer, struct arena *arena, struct
 void block_writer_clear(struct block_writer *writer);
 /* Whether another example of any length fits. */
 bool block_writer_has_room(const struct block_writer *writer);
-/* Encodes the rows into `out` (block_bytes_max) and returns the block's bytes, a multiple of 8. `text_bytes`: bytes of
- * text for which the block stands. */
+/* Encodes the rows into `out` (block_bytes_max) and returns the block's bytes, a multiple of 8. `text_bytes`:
+ * bytes of text for which the block stands. */
 size_t block_write(struct block_writer *writer, uint64_t seed, uint64_t text_bytes, uint8_t *out);
 
 /* --- reading ---------------------------------------------------------------------------------- */
@@ -78,8 +80,8 @@ struct block_field {
     struct block_column length, key, value;
 };
 
-/* A block's rows are cut into this many pieces. block_seek can go to the begin of each; the last ones are shorter, or
- * empty. */
+/* A block's rows are cut into this many pieces. block_seek can go to the begin of each; the
+ * last ones are shorter, or empty. */
 #define BLOCK_PIECES 64u
 uint32_t block_piece_rows(struct block_shape shape);
 
@@ -108,8 +110,9 @@ struct block_reader {
 size_t block_reader_bytes(struct block_shape shape);
 /* `isa`: a name of isa_io_names; NULL: the best. */
 void block_reader_place(struct block_reader *reader, struct arena *arena, struct block_shape shape, const char *isa);
-/* Checks the whole block, so that nothing can fail later, and goes to its first row. Keeps `block` (aligned to 8 bytes)
- * until the next call. CORRUPT: a sentence without place says what is wrong. Any bytes may be given. */
+/* Checks the whole block, so that nothing can fail later, and goes to its first row. Keeps
+ * `block` (aligned to 8 bytes) until the next call. CORRUPT: a sentence without place says what
+ * is wrong. Any bytes may be given. */
 MUST_USE status block_open(struct block_reader *reader, const uint8_t *block, size_t bytes, uint64_t seed);
 /* Appends rows to m until it has `limit`, or the block is over. */
 void block_take(struct block_reader *reader, struct micro_batch *m, uint32_t limit, uint32_t dense_stride);
@@ -120,8 +123,8 @@ void block_seek(struct block_reader *reader, uint32_t piece);
 
 /* --- mixing ----------------------------------------------------------------------------------- */
 
-/* Rows of several blocks, to be given in another order. Where no example can have several keys of a field, keys lie as
- * they are decoded, a place a field, and become dense when they are given. */
+/* Rows of several blocks, to be given in another order. Where no example can have several keys of a field,
+ * keys lie as they are decoded, a place a field, and become dense when they are given. */
 struct block_group {
     bool is_flat;
     uint32_t field_count;
@@ -144,8 +147,8 @@ struct block_kernels {
     /* out[i * stride] = value from + i of the column. */
     void (*spread4)(uint32_t *out, size_t stride, const struct block_column *column, uint32_t from, uint32_t count);
     void (*spread8)(uint64_t *out, size_t stride, const struct block_column *column, uint32_t from, uint32_t count);
-    /* Appends the keys of `count` rows from `from` on, whose fields have one key or none, to m; field_count is at most
-     * BLOCK_MASK_BITS. */
+    /* Appends the keys of `count` rows from `from` on, whose fields have one key or none, to m;
+     * field_count is at most BLOCK_MASK_BITS. */
     void (*keys)(struct block_reader *reader, struct micro_batch *m, uint32_t from, uint32_t count);
     /* The keys of the same rows, a place a field, and a mask of the fields that have a key. */
     void (*flat)(struct block_reader *reader, uint64_t *key, uint64_t *mask, uint32_t from, uint32_t count);

@@ -1,15 +1,15 @@
-/* The order of a pass over the blocks of the data cache when cache.shuffle = blocks; a function of (seed, epoch,
- * window, the blocks' rows).
+/* The order of a pass over the blocks of the data cache when cache.shuffle = blocks; a function of (seed,
+ * epoch, window, the blocks' rows).
  *
  *     blocks     permuted
  *     windows    `window` blocks each in that order, the last perhaps fewer
  *     pieces     of a window's blocks (io/cache/block.h): permuted
  *     groups     GROUP_PIECES pieces each in that order, the last of a window perhaps fewer; their rows: permuted
  *
- * Every permutation is by Fisher and Yates, from the last place down: place i changes with place floor(random * (i + 1)
- * / 2^32); random numbers come from the stream RANDOM_BLOCKS of (seed, epoch). An example can come to any place of its
- * window. Rows of a piece, some hundred neighbours in the text, stay within one group. So decoding meets few columns at
- * a time, and a group stays in the second-level cache. */
+ * Every permutation is by Fisher and Yates, from the last place down: place i changes with place floor(random
+ * * (i + 1) / 2^32); random numbers come from the stream RANDOM_BLOCKS of (seed, epoch). An example can come
+ * to any place of its window. Rows of a piece, some hundred neighbours in the text, stay within one group. So
+ * decoding meets few columns at a time, and a group stays in the second-level cache. */
 #ifndef HETERPS_IO_CACHE_BLOCK_ORDER_H
 #define HETERPS_IO_CACHE_BLOCK_ORDER_H
 
@@ -45,8 +45,8 @@ void block_order_layout(struct block_order *order, struct layout *layout, struct
                         uint64_t block_count_max);
 /* Begins a pass. */
 void block_order_start(struct block_order *order, uint64_t seed, uint64_t epoch, uint64_t block_count);
-/* Goes to the next window, or the first; false: the pass is over. Its blocks are block[begin .. begin + slot_count);
- * block_rows tells the rows of a block by its number. */
+/* Goes to the next window, or the first; false: the pass is over. Its blocks are block[begin .. begin +
+ * slot_count); block_rows tells the rows of a block by its number. */
 bool block_order_window(struct block_order *order, uint32_t (*block_rows)(const void *context, uint32_t block),
                         const void *context);
 /* The next group of the window: its pieces, and in `row` the order of its rows. *count = 0: the window is over. */

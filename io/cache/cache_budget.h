@@ -13,8 +13,9 @@ struct data_cache_budget {
     const char *path; /* of the file; NULL or "": the first path of the data and ".cache"              */
     /* comes before ".cache", or behind `path`, where several caches are of the same data; NULL: none */
     const char *suffix;
-    /* Passes but epoch 0 are in an order of blocks, with windows of this many blocks (io/cache/block_order.h), in place
-     * of `shuffle`; the data must then fit. 0: the same order as without a cache. */
+    /* Passes but epoch 0 are in an order of blocks, with windows of this many blocks
+     * (io/cache/block_order.h), in place of `shuffle`; the data must then fit. 0: the
+     * same order as without a cache. */
     uint32_t window;
     /* the first pass may be the last: data that does not fit is no failure before another pass begins */
     bool is_bounded;

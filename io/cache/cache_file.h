@@ -1,13 +1,13 @@
-/* The file of the data cache (io/cache/data_cache.h): blocks one after another. io/uring.h writes them behind the
- * caller, and reads them ahead.
+/* The file of the data cache (io/cache/data_cache.h): blocks one after another. io/uring.h writes them behind
+ * the caller, and reads them ahead.
  *
  *     head | source of each path | block | block | … | index | tail
  *
- * Little-endian; every block begins at a multiple of CACHE_PAGE bytes of the file, and so does the index: bytes and
- * rows of each block. The head names the sources of the blocks, and a hash of all that decides what a line becomes; if
- * any of these differs the file is made anew. The tail is written last, and the file is renamed when it is on the disk:
- * a killed run leaves PATH.new, which nobody reads. Reads are direct where the file is larger than the free memory: its
- * pages would only displace others.
+ * Little-endian; every block begins at a multiple of CACHE_PAGE bytes of the file, and so does the index:
+ * bytes and rows of each block. The head names the sources of the blocks, and a hash of all that decides what
+ * a line becomes; if any of these differs the file is made anew. The tail is written last, and the file is
+ * renamed when it is on the disk: a killed run leaves PATH.new, which nobody reads. Reads are direct where
+ * the file is larger than the free memory: its pages would only displace others.
  *
  * One thread uses it. Workload: blocks of 1.3 MiB, some hundred a second. */
 #ifndef HETERPS_IO_CACHE_CACHE_FILE_H
@@ -82,13 +82,13 @@ void cache_file_close(struct cache_file *file);
 
 /* INVALID: something else than a data cache has the file's name, or PATH.new; it stays. */
 MUST_USE status cache_file_check(const struct cache_file *file);
-/* Fills in the member `source` of sources with what the cache at `path`, of an earlier run, has of the same list, if
- * there is one: a look then samples no address again that has not changed since. */
+/* Fills in the member `source` of sources with what the cache at `path`, of an earlier run, has of the same
+ * list, if there is one: a look then samples no address again that has not changed since. */
 void cache_file_know(const char *path, struct data_sources *sources);
 /* Makes the head from the present sources. */
 void cache_file_head_make(struct cache_file *file);
-/* Whether an earlier run's file is of this data, and whole; places [block_count_max] and *count are then its blocks. If
- * not, `why` says the reason, or "" where there is no file. */
+/* Whether an earlier run's file is of this data, and whole; places [block_count_max] and *count are then its
+ * blocks. If not, `why` says the reason, or "" where there is no file. */
 bool cache_file_find(struct cache_file *file, struct cache_place *places, uint64_t *count, char *why, size_t bytes);
 /* Forgets the file, and removes it if it is not whole, or if `removes`. */
 void cache_file_leave(struct cache_file *file, bool removes);
@@ -97,13 +97,13 @@ void cache_file_leave(struct cache_file *file, bool removes);
 
 /* Makes the file. If this fails, file->why says so, and the caller tells it. */
 void cache_file_begin(struct cache_file *file);
-/* Memory [block_bytes_max, rounded up to pages) for the next block, even without a file. Waits for a write if all
- * memory is in use. */
+/* Memory [block_bytes_max, rounded up to pages) for the next block, even without a file. Waits for a
+ * write if all memory is in use. */
 uint8_t *cache_file_room(struct cache_file *file);
 /* Writes the block in the last room, and sets its place in the file. */
 void cache_file_put(struct cache_file *file, struct cache_place *place);
-/* All blocks are there: waits for their writes, writes index and tail, and asks for the file to be synced to the disk;
- * cache_file_poll and cache_file_close finish it. */
+/* All blocks are there: waits for their writes, writes index and tail, and asks for the file to be synced to
+ * the disk; cache_file_poll and cache_file_close finish it. */
 void cache_file_end(struct cache_file *file, const struct cache_place *places, uint64_t count);
 /* Renames the file once it is on the disk; never waits. */
 void cache_file_poll(struct cache_file *file);

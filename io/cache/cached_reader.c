@@ -119,8 +119,8 @@ static status blocks_start(struct cached_reader *c)
     }
 }
 
-/* A block is damaged: goes on after the examples that the pass has had, from the text, or from a cache that is made
- * anew. */
+/* A block is damaged: goes on after the examples that the pass has had, from the text, or
+ * from a cache that is made anew. */
 static status cache_leave(struct cached_reader *c, status failed)
 {
     bool over;

@@ -201,8 +201,8 @@ static void pass_begin(struct data_cache *c, uint64_t epoch, bool by_blocks)
 /* Whether later passes are possible from the cache alone. */
 static bool is_needed(const struct data_cache *c) { return c->sources.is_stream || c->budget.window; }
 
-/* Not all of the data is kept: says why, and what to do where later passes need the cache. `is_late`: a pass begins
- * that would need it. */
+/* Not all of the data is kept: says why, and what to do where later passes need the cache. `is_late`: a
+ * pass begins that would need it. */
 static status cache_give_up(struct data_cache *c, bool is_late)
 {
     char why[4608], after[64] = "";

@@ -1,6 +1,6 @@
-/* The data cache: examples that a reader has parsed once, as blocks of columns (io/cache/block.h), in the order of the
- * files and before anything random is drawn. Later passes, and later runs over the same files, give the same examples
- * without the text.
+/* The data cache: examples that a reader has parsed once, as blocks of columns (io/cache/block.h), in the
+ * order of the files and before anything random is drawn. Later passes, and later runs over the same files,
+ * give the same examples without the text.
  *
  *     first pass    text ──parse──▶ example ──┬──▶ shuffle, candidates ──▶ micro_batch
  *                                             └─▶ block ──▶ RAM, as long as there is room ──▶ file (cache_file.h)
@@ -27,8 +27,9 @@ struct data_cache_options {
     const struct notices *notices;
 };
 
-/* Takes all memory, as part "data cache", and looks for a file of an earlier run; tells if it is of other data. Keeps
- * nothing of the options. IO: the data cannot be read; INVALID: the file has no name, or another file has it. */
+/* Takes all memory, as part "data cache", and looks for a file of an earlier run; tells if it is
+ * of other data. Keeps nothing of the options. IO: the data cannot be read; INVALID: the file has
+ * no name, or another file has it. */
 MUST_USE status data_cache_open(struct data_cache **cache, const struct data_cache_options *options);
 void data_cache_close(struct data_cache *cache);
 
@@ -38,15 +39,17 @@ enum data_cache_pass {
     DATA_CACHE_READS,  /* it comes from the cache                                          */
     DATA_CACHE_WRITES, /* it comes from the text: add every example                            */
 };
-/* Begins a pass. Looks whether the files are unchanged. `by_blocks`: if the pass reads, its order is that of blocks for
- * the epoch (the budget's window is not 0), else that of the files. IO: the files cannot be read. INVALID: nothing can
- * be kept, and the data is a stream or orders of blocks are to come (the file and what it lacks). */
+/* Begins a pass. Looks whether the files are unchanged. `by_blocks`: if the pass reads, its order is
+ * that of blocks for the epoch (the budget's window is not 0), else that of the files. IO: the files
+ * cannot be read. INVALID: nothing can be kept, and the data is a stream or orders of blocks are to
+ * come (the file and what it lacks). */
 MUST_USE status data_cache_start(struct data_cache *cache, uint64_t epoch, bool by_blocks, enum data_cache_pass *pass);
 
 /* --- a pass that writes ---------------------------------------------------------------------- */
 
-/* Adds the next example, before which the text had `counts`; text_bytes: of the text so far. Data that does not fit
- * ends the cache, with a warning; it is INVALID where the data is a stream or orders of blocks are to come. */
+/* Adds the next example, before which the text had `counts`; text_bytes: of the text so far.
+ * Data that does not fit ends the cache, with a warning; it is INVALID where the data is a
+ * stream or orders of blocks are to come. */
 MUST_USE status data_cache_add(struct data_cache *cache, const struct reader_example *example,
                                struct block_counts counts, uint64_t text_bytes);
 /* Ends the pass; `counts` are those behind its last example. Fails like data_cache_add. */
@@ -54,8 +57,8 @@ MUST_USE status data_cache_finish(struct data_cache *cache, struct block_counts 
 
 /* --- a pass that reads ----------------------------------------------------------------------- */
 
-/* Appends examples to m until it has `limit`, or the pass is over (*over). CORRUPT: the block, its file and byte, also
- * where it cannot be read; the examples in m are right. */
+/* Appends examples to m until it has `limit`, or the pass is over (*over). CORRUPT: the block, its file and
+ * byte, also where it cannot be read; the examples in m are right. */
 MUST_USE status data_cache_fill(struct data_cache *cache, struct micro_batch *m, uint32_t limit, uint32_t dense_stride,
                                 bool *over);
 /* *example is the next one, valid until the next call, and read-only. */

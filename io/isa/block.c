@@ -1,5 +1,5 @@
-/* The kernels of the data cache's blocks (io/cache/block.h), one text for every instruction set: columns become
- * rows. */
+/* The kernels of the data cache's blocks (io/cache/block.h), one text for every
+ * instruction set: columns become rows. */
 #include "io/cache/block.h"
 
 #include <string.h>

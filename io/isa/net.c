@@ -1,6 +1,6 @@
-/* The check of messages on links (io/net/frame.h). xxHash picks its inner loop when it is compiled, and the library has
- * that of SSE2. It takes 3.4 us for 64 KiB, that of AVX2 1.0 us, that of AVX-512 0.6 us (AMD EPYC, Zen 5), where moving
- * the bytes takes 20. */
+/* The check of messages on links (io/net/frame.h). xxHash picks its inner loop when it is compiled, and the
+ * library has that of SSE2. It takes 3.4 us for 64 KiB, that of AVX2 1.0 us, that of AVX-512 0.6 us (AMD
+ * EPYC, Zen 5), where moving the bytes takes 20. */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 

@@ -1,5 +1,6 @@
-/* The loop of a ticket that creates over the keys of a table (struct key_run), one text for every instruction set: it
- * turns keys into cells of the index, and cells into uniques. Each key has a slot, which holds in turn:
+/* The loop of a ticket that creates over the keys of a table (struct key_run), one text for
+ * every instruction set: it turns keys into cells of the index, and cells into uniques. Each key
+ * has a slot, which holds in turn:
  *
  *     first    the key's first bucket, prefetched FETCH_AHEAD keys before the key is settled, one by one, while earlier
  *              keys are settled. Prefetches of all first buckets at once would fill the processor's queue of misses,
@@ -10,11 +11,12 @@
  *              where one key in ten lies in a second bucket and one in twenty further on.
  *     cell     the cell of the key, or an empty one: the key has no row, or lies further behind.
  *
- * Keys without a cell when their turn comes, few after the first steps, are left to store_ticket.c. The others are
- * settled without a branch: nobody can predict either whether a key has occurred before in the micro-batch.
+ * Keys without a cell when their turn comes, few after the first steps, are left to
+ * store_ticket.c. The others are settled without a branch: nobody can predict either whether a key
+ * has occurred before in the micro-batch.
  *
- * Slots use the memory of the spans of the ticket's uniques: unique u is settled with key u at the earliest, and spans
- * of rows are filled in at the end.
+ * Slots use the memory of the spans of the ticket's uniques: unique u is settled with key u at the earliest,
+ * and spans of rows are filled in at the end.
  *
  * Workload: 53,000 keys, 10 to 20 ns each, nearly all of them found in their first bucket. */
 #include "io/store/store_internal.h"
@@ -53,8 +55,8 @@ ALWAYS_INLINE void slot_set(const struct key_run *run, uint32_t i, const void *a
     run->out->span[i] = (float *)(uintptr_t)at;
 }
 
-/* Bit 2 c: cell c has the key. Only this thread changes cells; an empty cell has key 0, and lies behind a cell with
- * that key. */
+/* Bit 2 c: cell c has the key. Only this thread changes cells; an empty cell has key 0, and
+ * lies behind a cell with that key. */
 ALWAYS_INLINE uint32_t bucket_cells(const struct bucket *bucket, uint64_t key)
 {
 #if defined(__AVX512F__)
@@ -121,8 +123,8 @@ ALWAYS_INLINE void first_look(const struct key_run *run, uint32_t i, uint32_t *o
     *open_count += cells == 0;
 }
 
-/* Looks for each open key in one more bucket, if the one before was full, and prefetches the next. Keys below `limit`
- * are settled next, and no longer open. */
+/* Looks for each open key in one more bucket, if the one before was full, and prefetches the next. Keys below
+ * `limit` are settled next, and no longer open. */
 static __attribute__((noinline)) void open_look(const struct key_run *run, struct open_keys *open, uint32_t limit)
 {
     const struct home *home = run->store->home;
@@ -143,8 +145,9 @@ static __attribute__((noinline)) void open_look(const struct key_run *run, struc
     open->count = count;
 }
 
-/* Settles the keys [begin, end): numbers the distinct rows, and counts their occurrences. `goes_ahead`: prefetches the
- * first buckets FETCH_AHEAD keys further on, which must exist, and looks into those LOOK_AHEAD keys further on. */
+/* Settles the keys [begin, end): numbers the distinct rows, and counts their occurrences.
+ * `goes_ahead`: prefetches the first buckets FETCH_AHEAD keys further on, which must exist, and looks
+ * into those LOOK_AHEAD keys further on. */
 ALWAYS_INLINE status block_settle(const struct key_run *run, struct open_keys *restrict open, uint32_t begin,
                                   uint32_t end, bool goes_ahead)
 {
@@ -170,17 +173,17 @@ ALWAYS_INLINE status block_settle(const struct key_run *run, struct open_keys *r
             }
             row = atomic_load_explicit(&cell->shared_row, memory_order_relaxed) - 1;
         }
-        /* The unique of the row, if the row has occurred in this micro-batch: the mark says which unique, and the
-         * unique's row says whether. */
+        /* The unique of the row, if the row has occurred in this micro-batch: the mark says which unique, and
+         * the unique's row says whether. */
         const uint32_t old = cell->mark, since = old - serial, known = since >> USES_BITS, uses = since & USES_MAX;
-        /* All ones, or 0. The row of a unique that does not exist yet is ignored, so the read need not wait for
-         * unique_count. */
+        /* All ones, or 0. The row of a unique that does not exist yet is ignored, so the read
+         * need not wait for unique_count. */
         const uint32_t is_known =
             -(uint32_t)(row_of[known < last ? known : last] == row) & -(uint32_t)(known < unique_count);
         const uint32_t unique = unique_count + ((known - unique_count) & is_known);
         const uint32_t new = serial + (unique_count << USES_BITS) + uses + (uses < USES_MAX);
-        /* Written even for a known row, until the next new one overwrites it: this place is in the nearest cache, and
-         * that of `unique` is not. */
+        /* Written even for a known row, until the next new one overwrites it: this place is in the nearest
+         * cache, and that of `unique` is not. */
         row_of[unique_count] = row;
         cell->mark = new + ((old - new) & is_known);
         count_of[unique]++;

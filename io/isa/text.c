@@ -1,8 +1,8 @@
 /* The parsers' kernels (io/read/text_isa.h), one text for every instruction set.
  *
- * Workload: a line of Criteo, 250 bytes with 40 columns: four blocks of 64 bytes, two vectors of integers, four of
- * keys. Numbers and keys of unusual length are left to plain code, so branches here depend only on how unusual the data
- * is. */
+ * Workload: a line of Criteo, 250 bytes with 40 columns: four blocks of 64 bytes, two vectors of
+ * integers, four of keys. Numbers and keys of unusual length are left to plain code, so branches here
+ * depend only on how unusual the data is. */
 #include "io/read/decimal.h"
 #include "io/read/reader_internal.h"
 #include "io/read/text_isa.h"
@@ -106,8 +106,8 @@ struct quotes {
     uint64_t odd;      /* marks that are at no end of a column                       */
 };
 
-/* Takes the bytes between marks out of a block's separators and spaces; `inside`: bytes of the block that are the
- * line's. */
+/* Takes the bytes between marks out of a block's separators and spaces; `inside`: bytes of
+ * the block that are the line's. */
 ALWAYS_INLINE void quotes_take(struct quotes *q, uint64_t marks, uint64_t inside, uint64_t *block_separators,
                                uint64_t *spaces)
 {
@@ -351,8 +351,8 @@ static uint32_t KERNEL(categories)(const struct criteo_fields *fields, const cha
 
 /* --- integers --------------------------------------------------------------------------------- */
 
-/* The logarithm of 1 + x for x = 1 .. 2^32 - 1, by the steps, sums and products of fmath_log1p and fmath_log. 1 + x is
- * exact, so nothing is added for its rounding. */
+/* The logarithm of 1 + x for x = 1 .. 2^32 - 1, by the steps, sums and products of fmath_log1p and fmath_log.
+ * 1 + x is exact, so nothing is added for its rounding. */
 ALWAYS_INLINE vd log1p_of_large(vd x)
 {
     static const double inverse_odd[] = {
@@ -382,8 +382,8 @@ ALWAYS_INLINE struct integers integers_of(vq word, vq bytes)
     vq is_long = (vq)(bytes > 8), has_sign = (vq)((word & 0xff) == '-') & (vq)(bytes > 0);
     bytes += has_sign; /* true is -1 */
     word = shift_right(word, has_sign & 8);
-    /* The digits move to the top of a word, the last one uppermost, with zeros in front of them; then neighbours are
-     * joined. */
+    /* The digits move to the top of a word, the last one uppermost, with zeros in front of
+     * them; then neighbours are joined. */
     vq shift = 64 - 8 * bytes;
     word = shift_left(word, shift) ^ shift_left(splat(UINT64_C(0x3030303030303030)), shift);
     vq other = ((word + UINT64_C(0x7676767676767676)) | word) & UINT64_C(0x8080808080808080);
@@ -405,8 +405,8 @@ struct parts {
     char separator[PARTS_MAX + 128];             /* the byte behind part i                       */
 };
 
-/* Finds the parts at the front of a text that ends in no blank, at least `most` of them if there are as many; returns
- * how many. */
+/* Finds the parts at the front of a text that ends in no blank, at least `most` of them if there
+ * are as many; returns how many. */
 ALWAYS_INLINE uint32_t parts_find(const char *text, size_t bytes, uint32_t most, struct parts *parts)
 {
     uint32_t count = 0;

@@ -2,8 +2,8 @@
  *
  *     10.0.0.7:4000    [fe80::1%eth0]:4000    10.0.0.7    ::1    node3:4000    localhost
  *
- * Names are those of /etc/hosts, and then of the name servers in /etc/resolv.conf (io/net/dns.h). Called when nodes
- * meet, never in steady state. */
+ * Names are those of /etc/hosts, and then of the name servers in /etc/resolv.conf (io/net/dns.h). Called when
+ * nodes meet, never in steady state. */
 #ifndef HETERPS_IO_NET_ADDRESS_H
 #define HETERPS_IO_NET_ADDRESS_H
 
@@ -26,8 +26,9 @@ static inline socklen_t address_bytes(const struct address *a)
     return a->any.sa_family == AF_INET ? sizeof a->v4 : sizeof a->v6;
 }
 
-/* A text, taken apart: "HOST:PORT", "[HOST]:PORT", "HOST" or "[HOST]", with any host, which may be empty, and any port.
- * A text with several colons and no bracket is a bare IPv6 address. For texts of users, of the web and of ssh. */
+/* A text, taken apart: "HOST:PORT", "[HOST]:PORT", "HOST" or "[HOST]", with any host, which may be
+ * empty, and any port. A text with several colons and no bracket is a bare IPv6 address. For texts
+ * of users, of the web and of ssh. */
 struct address_parts {
     const char *host; /* its begin: in brackets the byte behind [ */
     size_t host_bytes;
@@ -37,15 +38,15 @@ struct address_parts {
 /* Returns NULL, or what is wrong with the brackets. */
 const char *address_split(struct address_parts *parts, const char *text);
 
-/* The address of a text, in numbers or by name; a text without a port gets port_default. INVALID: what is wrong with
- * the text, or that nobody knows the name. A name's first address counts. */
+/* The address of a text, in numbers or by name; a text without a port gets port_default. INVALID: what is
+ * wrong with the text, or that nobody knows the name. A name's first address counts. */
 MUST_USE status address_parse(struct address *address, const char *text, uint16_t port_default);
 /* The same with files that a test gives, to see other machines. `resolv_conf` NULL: no server is asked. */
 MUST_USE status address_parse_at(const char *hosts, const char *resolv_conf, struct address *address, const char *text,
                                  uint16_t port_default);
 
-/* All IPv4 addresses of this machine, with the port of a text, whose host may be unknown. INVALID: the text is
- * wrong. */
+/* All IPv4 addresses of this machine, with the port of a text, whose host may be
+ * unknown. INVALID: the text is wrong. */
 MUST_USE status address_any(struct address *address, const char *text, uint16_t port_default);
 /* Whether the text's host is a name, and not an address in numbers. */
 bool address_has_name(const char *text);

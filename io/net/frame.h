@@ -1,4 +1,5 @@
-/* The bytes on a link: messages, each a header and a payload in pieces. A check follows the header and each piece.
+/* The bytes on a link: messages, each a header and a payload in pieces. A check
+ * follows the header and each piece.
  *
  *     offset       bytes    little-endian
  *     0            4        n, bytes of the payload
@@ -10,11 +11,11 @@
  *     16 + C + P   C        its check
  *     …                     further pieces, each with its check; a message without payload has none
  *
- * The checks of a direction are numbered from 0. C = 8: XXH3-64 of the bytes with the number as seed, so that a piece
- * that is lost, doubled or out of turn is noticed like a changed byte. C = 16, on a sealed link (secure.h): header and
- * pieces are ciphertext, the check is the tag, and the number is the nonce. The first message of a sealed link comes
- * from its initiator: kind 0xff00, tag 0, no payload. Only one with the handshake's keys can send it, so the greeting
- * was no replay.
+ * The checks of a direction are numbered from 0. C = 8: XXH3-64 of the bytes with the number as seed, so that
+ * a piece that is lost, doubled or out of turn is noticed like a changed byte. C = 16, on a sealed link
+ * (secure.h): header and pieces are ciphertext, the check is the tag, and the number is the nonce. The first
+ * message of a sealed link comes from its initiator: kind 0xff00, tag 0, no payload. Only one with the
+ * handshake's keys can send it, so the greeting was no replay.
  *
  * Before the first message both ends greet; the end that has connected begins:
  *
@@ -26,8 +27,8 @@
  *                           else a message of Noise's handshake without payload: 32 bytes e, 16 tag;
  *                           Noise's prologue is bytes 0 .. 15 and the prologue's 8
  *
- * A receiver uses no bytes before their check: a wrong header ends the link, and so does a payload larger than the
- * receiver takes. A message counts when its last check is right. */
+ * A receiver uses no bytes before their check: a wrong header ends the link, and so does a payload larger
+ * than the receiver takes. A message counts when its last check is right. */
 #ifndef HETERPS_IO_NET_FRAME_H
 #define HETERPS_IO_NET_FRAME_H
 
@@ -59,8 +60,8 @@ MUST_USE status frame_header_get(struct frame_header *header, const uint8_t in[F
 
 /* Writes the greeting of a plain link; of a sealed link the part that is not Noise's. */
 void frame_greeting_put(uint8_t out[FRAME_GREETING_BYTES], enum frame_seal seal, uint64_t prologue);
-/* Reads the first 16 bytes. INVALID: no greeting of ours, another version, or one end is plain and the other sealed;
- * *seal is a known one, which perhaps does not run here. */
+/* Reads the first 16 bytes. INVALID: no greeting of ours, another version, or one end is plain and the other
+ * sealed; *seal is a known one, which perhaps does not run here. */
 MUST_USE status frame_preamble_get(const uint8_t in[FRAME_GREETING_BYTES], bool is_sealed, enum frame_seal *seal);
 /* Reads the rest of a plain greeting. INVALID: it is of another job. */
 MUST_USE status frame_plain_get(const uint8_t in[FRAME_GREETING_BYTES], uint64_t prologue);
@@ -85,13 +86,13 @@ static inline uint32_t frame_piece_bytes(uint32_t bytes, uint32_t index)
     return left < FRAME_PIECE_BYTES ? (uint32_t)left : FRAME_PIECE_BYTES;
 }
 
-/* Puts `bytes` from `offset` on of the parts into at most `max` vectors, and returns how many; false in *is_whole: more
- * vectors are needed. */
+/* Puts `bytes` from `offset` on of the parts into at most `max` vectors, and returns how many; false in
+ * *is_whole: more vectors are needed. */
 uint32_t frame_slice(const struct iovec *parts, uint32_t part_count, uint64_t offset, uint64_t bytes, struct iovec *out,
                      uint32_t max, bool *is_whole);
 
-/* The check of the bytes of some vectors, one after another, by the best instruction set here; for tests by a name of
- * isa.h. NULL: the best. */
+/* The check of the bytes of some vectors, one after another, by the best instruction set here; for tests by a
+ * name of isa.h. NULL: the best. */
 typedef uint64_t frame_check(uint64_t number, const struct iovec *parts, uint32_t part_count);
 frame_check *frame_check_of(const char *isa);
 uint64_t frame_check_base(uint64_t number, const struct iovec *parts, uint32_t part_count);

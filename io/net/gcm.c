@@ -1,5 +1,5 @@
-/* Calls the library's kernels directly: its manager of jobs, and its one call for a key, would link all other ciphers
- * and processors, 4 to 12 MB of them. */
+/* Calls the library's kernels directly: its manager of jobs, and its one call for a key, would link all other
+ * ciphers and processors, 4 to 12 MB of them. */
 #include "io/net/gcm.h"
 
 #include <cpuid.h>

@@ -1,5 +1,5 @@
-/* Lives of links: listening, connecting, greeting, losing, closing; their events; and the loop that hands requests to
- * the kernel and takes the finished ones.
+/* Lives of links: listening, connecting, greeting, losing, closing; their events; and the loop that hands
+ * requests to the kernel and takes the finished ones.
  *
  *     link_connect ──▶ CONNECTING ──▶ GREETING ──▶ OPEN ──▶ LOST ──▶ link_close ──▶ FREE
  *     accepted     ──────────────────▶ GREETING ──▶ OPEN   (lost before it is open: freed here, and counted) */
@@ -275,8 +275,8 @@ void link_greeted(struct links *all, struct link *l, const uint8_t greeting[FRAM
     link_opened(all, l);
 }
 
-/* Small messages go at once. The kernel sizes the buffers, but bytes that are not on the wire yet wait here, because a
- * later message may be more urgent for the sender. */
+/* Small messages go at once. The kernel sizes the buffers, but bytes that are not on the wire yet wait here,
+ * because a later message may be more urgent for the sender. */
 static void socket_tune(int fd)
 {
     const int yes = 1, unsent_bytes = UNSENT_BYTES;

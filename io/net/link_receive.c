@@ -1,6 +1,6 @@
-/* From the socket to memory. A header comes into `stage`, with the bytes behind it. Bytes of the payload there are
- * copied to their place; the rest is received into its place directly, up to 256 KiB a receive, each piece's check into
- * a slot:
+/* From the socket to memory. A header comes into `stage`, with the bytes behind it. Bytes of the payload
+ * there are copied to their place; the rest is received into its place directly, up to 256 KiB a receive,
+ * each piece's check into a slot:
  *
  *     stage    │ … header check piece │
  *     vectors                         │ piece check piece check piece check │ */
@@ -15,8 +15,8 @@ static uint64_t body_bytes(const struct links *all, const struct receiver *r)
     return frame_body_bytes(r->header.bytes, all->check_bytes);
 }
 
-/* Vectors of the body from its present end on, for at most `max` bytes; at least one vector, as long as the body is not
- * complete. Returns how many bytes. */
+/* Vectors of the body from its present end on, for at most `max` bytes; at least one vector, as long as the
+ * body is not complete. Returns how many bytes. */
 static uint64_t body_vectors(const struct links *all, struct receiver *r, uint64_t max, uint32_t *vec_count)
 {
     const uint64_t unit_bytes = FRAME_PIECE_BYTES + all->check_bytes, whole = body_bytes(all, r);
@@ -169,8 +169,8 @@ static void stage_to_body(struct links *all, struct link *l)
     body_advance(all, l, bytes);
 }
 
-/* Looks at the bytes in stage, one greeting, header or body after another; false: the link is lost, or an event must be
- * taken first. */
+/* Looks at the bytes in stage, one greeting, header or body after another; false: the link is lost,
+ * or an event must be taken first. */
 static bool stage_look(struct links *all, struct link *l)
 {
     struct receiver *r = &l->receiver;

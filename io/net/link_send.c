@@ -1,5 +1,6 @@
-/* From the queue of a link to vectors for one sendmsg: headers and checks from slots, payloads from the sender's
- * memory. A sealed link encrypts all of these into one buffer, which is filled again when its bytes have gone.
+/* From the queue of a link to vectors for one sendmsg: headers and checks from slots, payloads
+ * from the sender's memory. A sealed link encrypts all of these into one buffer, which is filled
+ * again when its bytes have gone.
  *
  *     queue   │ message 7, half sent │ message 8 │ message 9 …
  *     vectors        piece check piece check  header check piece check …     up to 256 KiB, 48 vectors, 32 checks
@@ -69,8 +70,8 @@ static void check_make(const struct links *all, struct queued *q, struct slot *s
     q->made_count = index + 1;
 }
 
-/* Adds the rest of the header (index 0) or of a piece, and of its check, from its byte `at` on; false: there is no room
- * for all of it. */
+/* Adds the rest of the header (index 0) or of a piece, and of its check, from its byte `at` on; false:
+ * there is no room for all of it. */
 static bool unit_add(const struct links *all, struct batch *b, struct queued *q, uint64_t index, uint64_t at)
 {
     const uint64_t number = q->check_first + index;

@@ -1,13 +1,15 @@
-/* Sealed links: both ends hold the cluster's key, prove it to each other, and encrypt everything else with keys that
- * nobody can compute later, with or without the cluster's key. Noise_NNpsk0_25519_ChaChaPoly_BLAKE2b, or …_AESGCM_…, of
- * the Noise Protocol Framework, revision 34, over libsodium and gcm.h; bytes in, bytes out, and no sockets.
+/* Sealed links: both ends hold the cluster's key, prove it to each other, and encrypt everything else with
+ * keys that nobody can compute later, with or without the cluster's key.
+ * Noise_NNpsk0_25519_ChaChaPoly_BLAKE2b, or …_AESGCM_…, of the Noise Protocol Framework, revision 34, over
+ * libsodium and gcm.h; bytes in, bytes out, and no sockets.
  *
  *     initiator  psk, e     ──▶  refused by its tag, before any curve arithmetic, if the key or the prologue is another
  *     responder       ◀──  e, ee
  *     both       split: a cipher for each direction; the initiator confirms, because a replay can say all before
  *
- * A cipher seals the checks of frame.h by their numbers, which are its nonces. It is rekeyed (section 11.3) before
- * number 65536 and every 65536 after it: within 4 GiB of payload. Only the library of secure_start allocates. */
+ * A cipher seals the checks of frame.h by their numbers, which are its nonces. It is rekeyed
+ * (section 11.3) before number 65536 and every 65536 after it: within 4 GiB of payload. Only the
+ * library of secure_start allocates. */
 #ifndef HETERPS_IO_NET_SECURE_H
 #define HETERPS_IO_NET_SECURE_H
 
@@ -63,12 +65,12 @@ struct secure_handshake {
 void secure_handshake_begin(struct secure_handshake *h, enum frame_seal seal, bool is_initiator,
                             const struct secure_key *key, const void *prologue, size_t prologue_bytes,
                             const uint8_t ephemeral[32]);
-/* Writes this end's message, of SECURE_HANDSHAKE_BYTES and the payload's. False: the other end's curve point is of no
- * use. */
+/* Writes this end's message, of SECURE_HANDSHAKE_BYTES and the payload's. False: the other
+ * end's curve point is of no use. */
 MUST_USE bool secure_handshake_write(struct secure_handshake *h, const uint8_t *payload, size_t payload_bytes,
                                      uint8_t *out);
-/* Reads the other end's message, of at least SECURE_HANDSHAKE_BYTES, and gives its payload. False: the other end has
- * another key or prologue. */
+/* Reads the other end's message, of at least SECURE_HANDSHAKE_BYTES, and gives its payload. False: the other
+ * end has another key or prologue. */
 MUST_USE bool secure_handshake_read(struct secure_handshake *h, const uint8_t *in, size_t bytes, uint8_t *payload);
 /* After both messages: gives the ciphers, and wipes the handshake. */
 void secure_handshake_split(struct secure_handshake *h, struct secure_cipher *send, struct secure_cipher *receive);

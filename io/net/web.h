@@ -5,14 +5,16 @@
  *     connection 2 ──…                     ▶ piece 2 │ the caller's memory
  *     connection 3                         ▶ piece 3 ┘
  *
- * If a connection fails (it is cut, refused, silent, or answered 408, 425, 429, 5xx but 501 and 505), the missing bytes
- * are asked for again, from the next byte on, for web_options.patience_ms. Redirections are followed. Every answer must
- * have the version (ETag, or Last-Modified) and size of the first one: data that changes is an error. A server without
- * ranges is read by one connection as one stream, and after a cut anew from its begin. WebHDFS is asked in its own way
- * (io/net/webhdfs.h): for its file status before the first byte and after the last.
+ * If a connection fails (it is cut, refused, silent, or answered 408, 425, 429, 5xx but 501 and 505), the
+ * missing bytes are asked for again, from the next byte on, for web_options.patience_ms. Redirections are
+ * followed. Every answer must have the version (ETag, or Last-Modified) and size of the first one: data
+ * that changes is an error. A server without ranges is read by one connection as one stream, and after a
+ * cut anew from its begin. WebHDFS is asked in its own way (io/net/webhdfs.h): for its file status before
+ * the first byte and after the last.
  *
- * Limits: no https, no passwords, no chunk above 1 MiB, at most five redirections. A separate thread does all the work;
- * it is no part of steady state (engine/base/steady.h), because libevent allocates. One thread asks at a time. */
+ * Limits: no https, no passwords, no chunk above 1 MiB, at most five redirections. A separate thread
+ * does all the work; it is no part of steady state (engine/base/steady.h), because libevent
+ * allocates. One thread asks at a time. */
 #ifndef HETERPS_IO_NET_WEB_H
 #define HETERPS_IO_NET_WEB_H
 
@@ -43,8 +45,9 @@ struct web_facts {
     uint64_t size_bytes;
     uint64_t version;      /* hash of ETag, or else of Last-Modified; 0: the server tells neither */
     char version_text[64]; /* its front, for messages                                             */
-    /* No other bytes can have had the version (RFC 9110, section 8.8.1): its ETag is not weak, and Last-Modified, if it
-     * is told, was two seconds before the answer or earlier, so a later change has another one. */
+    /* No other bytes can have had the version (RFC 9110, section 8.8.1): its ETag is not
+     * weak, and Last-Modified, if it is told, was two seconds before the answer or earlier,
+     * so a later change has another one. */
     bool version_is_strong;
 };
 
@@ -54,17 +57,17 @@ MUST_USE status web_open(struct web **web, const struct web_options *options);
 /* Ends all requests. NULL is ignored. */
 void web_close(struct web *web);
 
-/* Begins to read bytes `at` .. `end` (UINT64_MAX: to its end) of an address; ends the reading before. With `facts` of
- * an earlier reading the data must still be the same. INVALID: the text is no address. */
+/* Begins to read bytes `at` .. `end` (UINT64_MAX: to its end) of an address; ends the reading before. With
+ * `facts` of an earlier reading the data must still be the same. INVALID: the text is no address. */
 MUST_USE status web_begin(struct web *web, const char *address, const struct web_facts *facts, uint64_t at,
                           uint64_t end);
 
-/* Waits for the first answer. IO: no answer, or a refusal; what, where, and what to do. INVALID: an answer that no
- * server should give. */
+/* Waits for the first answer. IO: no answer, or a refusal; what, where, and what to do. INVALID: an
+ * answer that no server should give. */
 MUST_USE status web_facts(struct web *web, struct web_facts *facts);
 
-/* Waits for further bytes: up to capacity > 0; *bytes = 0 at the end. Fails as web_facts; MISMATCH: the data has
- * changed. */
+/* Waits for further bytes: up to capacity > 0; *bytes = 0 at the end. Fails as web_facts;
+ * MISMATCH: the data has changed. */
 MUST_USE status web_read(struct web *web, void *buffer, size_t capacity, size_t *bytes);
 
 #endif

@@ -1,5 +1,5 @@
-/* Addresses of the web: "http://HOST[:PORT]/PATH?QUERY", taken apart for a request; and the addresses, ranges of bytes
- * and dates in an answer's head. From the command line, from settings and from servers. */
+/* Addresses of the web: "http://HOST[:PORT]/PATH?QUERY", taken apart for a request; and the addresses, ranges
+ * of bytes and dates in an answer's head. From the command line, from settings and from servers. */
 #ifndef HETERPS_IO_NET_WEB_ADDRESS_H
 #define HETERPS_IO_NET_WEB_ADDRESS_H
 
@@ -17,13 +17,13 @@ struct web_address {
     char target[WEB_TARGET_BYTES]; /* begins with a slash; has no fragment                       */
 };
 
-/* INVALID: no address, longer than the above, blanks, control characters, or a name and a password before the host;
- * https, which this program does not speak, and what to do. Messages show an address without its query
- * (path_shown_bytes). */
+/* INVALID: no address, longer than the above, blanks, control characters, or a name and a password
+ * before the host; https, which this program does not speak, and what to do. Messages show an address
+ * without its query (path_shown_bytes). */
 MUST_USE status web_address_parse(struct web_address *address, const char *text);
 
-/* The place to which an answer of `from` sends the asker: an address, a path on the same host, or one beside the
- * target's. INVALID. May be the same memory. */
+/* The place to which an answer of `from` sends the asker: an address, a path on the same host, or one beside
+ * the target's. INVALID. May be the same memory. */
 MUST_USE status web_address_follow(struct web_address *to, const struct web_address *from, const char *location);
 
 /* "http://HOST/PATH" without the query; `text` has room for it, and is returned. */

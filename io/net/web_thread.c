@@ -65,8 +65,8 @@ static void end_tell(struct web *web, uint64_t end)
     bell_ring(&web->bell);
 }
 
-/* The parts of WebHDFS tell no version. Where the data is read to its end, the end is told only when GETFILESTATUS has
- * answered after the last byte as it did before the first. */
+/* The parts of WebHDFS tell no version. Where the data is read to its end, the end is told only when
+ * GETFILESTATUS has answered after the last byte as it did before the first. */
 static bool is_asked_at_end(const struct web *web)
 {
     return web->is_hdfs && web->ask.at < web->end && web->end == web->facts.size_bytes;
@@ -143,8 +143,8 @@ static bool look_room(void *context)
     return web->next_piece - taken < web->o.piece_count || is_overtaken(web);
 }
 
-/* For one stream: goes on with the next piece, and waits until there is room for it, which stops the server, too.
- * False: the run is not wanted. */
+/* For one stream: goes on with the next piece, and waits until there is room for it, which stops the server,
+ * too. False: the run is not wanted. */
 static bool lane_piece_next(struct lane *lane)
 {
     struct web *web = lane->web;

@@ -14,8 +14,8 @@ bool webhdfs_is(const struct web_address *address);
 MUST_USE status webhdfs_part(struct web_address *part, const struct web_address *address, uint64_t at, uint64_t bytes);
 /* Makes the target for GETFILESTATUS. INVALID likewise. */
 MUST_USE status webhdfs_status(struct web_address *ask, const struct web_address *address);
-/* Size, and time of writing in milliseconds since 1970, from the answer to GETFILESTATUS. INVALID: it is no such
- * answer, or a directory's. */
+/* Size, and time of writing in milliseconds since 1970, from the answer to GETFILESTATUS. INVALID: it is no
+ * such answer, or a directory's. */
 MUST_USE status webhdfs_status_read(const char *json, size_t bytes, uint64_t *size, uint64_t *modified);
 
 #endif

@@ -18,10 +18,10 @@ size_t sampler_bytes(enum reader_sampler kind, uint32_t word_count)
     return bytes;
 }
 
-/* M. D. Vose, "A linear algorithm for generating random numbers with a given distribution", IEEE Trans. Software
- * Engineering 17(9), 1991: word_count columns of equal height. Each has the rest of a word that is rarer than the
- * average, topped up with one that is more frequent. `part` holds probability times word_count at first. One stack from
- * either end of `waiting`. */
+/* M. D. Vose, "A linear algorithm for generating random numbers with a given distribution", IEEE Trans.
+ * Software Engineering 17(9), 1991: word_count columns of equal height. Each has the rest of a word that is
+ * rarer than the average, topped up with one that is more frequent. `part` holds probability times word_count
+ * at first. One stack from either end of `waiting`. */
 static void columns_make(struct sampler_column *column, uint32_t word_count, uint32_t *waiting)
 {
     uint32_t small = 0, large = word_count;

@@ -4,14 +4,14 @@
  *     name    label  I1 .. I13   C1 .. C26
  *     text    0|1    integers    any bytes, normally 8 hexadecimal digits
  *
- * Integers have up to 64 bits, may be negative and may be missing (empty); categorical columns may be empty. Where the
- * label is optional it may be empty, or its whole column may be missing. An integer may be a field, too, by its text.
- * All columns are checked, even those that the schema leaves out, so that the graph does not decide whether a line is
- * bad.
+ * Integers have up to 64 bits, may be negative and may be missing (empty); categorical columns may be empty.
+ * Where the label is optional it may be empty, or its whole column may be missing. An integer may be a field,
+ * too, by its text. All columns are checked, even those that the schema leaves out, so that the graph does
+ * not decide whether a line is bad.
  *
- * Workload: a line of about 250 bytes, 150 to 400 ns. The line's end and its tabs are found in one pass, 64 bytes at a
- * time. Integers are converted eight digits at a time; a vector holds several of them, or of keys. Nothing is copied.
- * Unusual values go through the plain code here, which is the reference. */
+ * Workload: a line of about 250 bytes, 150 to 400 ns. The line's end and its tabs are found in one pass, 64
+ * bytes at a time. Integers are converted eight digits at a time; a vector holds several of them, or of keys.
+ * Nothing is copied. Unusual values go through the plain code here, which is the reference. */
 #include "io/read/reader_internal.h"
 
 #include <float.h>
@@ -169,8 +169,9 @@ static enum integer_result integer_parse_long(const char *text, uint32_t bytes, 
     return is_wide ? INTEGER_TOO_WIDE : INTEGER_OK;
 }
 
-/* -?[0-9]+, or nothing, which is 0; may read 8 bytes from the first digit on, and the byte of a sign. Lengths and signs
- * are hard to predict, so the usual case, up to eight digits, has no branch that depends on them. */
+/* -?[0-9]+, or nothing, which is 0; may read 8 bytes from the first digit on, and the byte of
+ * a sign. Lengths and signs are hard to predict, so the usual case, up to eight digits, has
+ * no branch that depends on them. */
 static inline enum integer_result integer_parse(const char *text, uint32_t bytes, bool *is_negative,
                                                 uint64_t *magnitude)
 {
@@ -181,9 +182,9 @@ static inline enum integer_result integer_parse(const char *text, uint32_t bytes
     if (__builtin_expect(has_sign & (bytes == 0), 0)) return INTEGER_NOT;
     if (__BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__ || __builtin_expect(bytes > 8, 0))
         return integer_parse_long(text, bytes, has_sign, magnitude);
-    /* The digits move to the top of a word, the last one uppermost, with zeros in front of them. Then neighbours are
-     * joined: eight digits to four numbers below 100, to two below 10,000, to one. Two shifts, because one by 64 is
-     * undefined. */
+    /* The digits move to the top of a word, the last one uppermost, with zeros in front of them. Then
+     * neighbours are joined: eight digits to four numbers below 100, to two below 10,000, to one. Two shifts,
+     * because one by 64 is undefined. */
     uint64_t word;
     memcpy(&word, text, sizeof word);
     unsigned half_shift = 32 - 4 * bytes;
@@ -236,8 +237,9 @@ static enum reader_found integers_parse(const struct criteo *c, const char *line
     return FOUND_EXAMPLE;
 }
 
-/* Writes the keys, in plain code; returns how many. An empty text is hashed as if it had the usual length, and the next
- * key takes its place: without a branch that depends on the data, hashes of neighbouring columns overlap. */
+/* Writes the keys, in plain code; returns how many. An empty text is hashed as if it had the
+ * usual length, and the next key takes its place: without a branch that depends on the data,
+ * hashes of neighbouring columns overlap. */
 static uint32_t categories_parse(const struct criteo_fields *f, const char *line, const uint32_t *begin,
                                  uint64_t *restrict keys, uint32_t *restrict key_end)
 {

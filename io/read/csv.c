@@ -4,11 +4,12 @@
  *     39, "State-gov", <=50K     quotation marks may hold separators, and "" for one of them, but no line end
  *     ?, a|b|c, >50K             nothing, or missing_text: absent; a list where the field's ids_max is above 1
  *
- * An example whose target of candidates or whose label is no word is left out and counted, or kept where labels are
- * optional. Columns are found by name, file by file; the schema names the columns that are read.
+ * An example whose target of candidates or whose label is no word is left out and counted, or kept where
+ * labels are optional. Columns are found by name, file by file; the schema names the columns that are read.
  *
- * Workload: a line of about 250 bytes, half a microsecond. Separators are found 64 bytes at a time, keys as many at
- * once as a vector holds. Only a line with quotation marks is copied: its values, without the marks. */
+ * Workload: a line of about 250 bytes, half a microsecond. Separators are found 64 bytes at a
+ * time, keys as many at once as a vector holds. Only a line with quotation marks is copied:
+ * its values, without the marks. */
 #include "io/read/reader_internal.h"
 
 #include <float.h>
@@ -82,8 +83,8 @@ struct csv {
 
 /* --- columns ---------------------------------------------------------------------------------- */
 
-/* Notes where columns begin, up to `limit` of them, and returns how many there are, even if more. *has_quote: there may
- * be quotation marks, with columns that this does not find. */
+/* Notes where columns begin, up to `limit` of them, and returns how many there are, even if more. *has_quote:
+ * there may be quotation marks, with columns that this does not find. */
 static uint32_t columns_find(struct csv *c, const char *line, uint32_t bytes, uint32_t limit, bool *has_quote)
 {
     struct text_columns *found = &c->columns;
@@ -414,8 +415,8 @@ static inline bool dense_parse(const struct csv *c, uint32_t i, struct csv_span 
     return fabsf(*out) <= FLT_MAX;
 }
 
-/* Notes the places of columns, for kernels; 0 bytes for absent ones. Nobody can predict well which columns have
- * marks. */
+/* Notes the places of columns, for kernels; 0 bytes for absent ones. Nobody can predict
+ * well which columns have marks. */
 static void spans_find(const struct csv *c, const uint32_t *restrict column, uint32_t count)
 {
     uint32_t *restrict at = c->text_at, *restrict bytes = c->text_bytes;

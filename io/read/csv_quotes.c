@@ -5,8 +5,8 @@
 
 #include "io/read/reader_internal.h"
 
-/* Copies the text between the quotation mark at `at` and the next single one; returns the place after that mark, or
- * NULL. */
+/* Copies the text between the quotation mark at `at` and the next single one; returns the
+ * place after that mark, or NULL. */
 static const char *quoted_copy(const char *at, const char *end, char **to)
 {
     for (at++;;) {

@@ -17,8 +17,8 @@
 #define END_BYTES    ((size_t)1 << 20)
 #define SAMPLE_BYTES ((size_t)64 << 10)
 #define SAMPLES      16u
-/* Compared of an address that an earlier run has sampled, at its begin, middle and end. It is for servers that give two
- * files the same version; without ranges there is only the begin. */
+/* Compared of an address that an earlier run has sampled, at its begin, middle and end. It is for servers
+ * that give two files the same version; without ranges there is only the begin. */
 #define PROBE_BYTES ((size_t)4 << 10)
 #define PROBES      3u
 /* For addresses: two connections fetch this many bytes at a time. */

@@ -1,5 +1,6 @@
-/* What data is: size, time and sampled bytes of each path. A change is noticed by them, but for one that keeps a path's
- * size, time and sampled bytes. For the data cache, and for saves: training goes on only with the data of the save. */
+/* What data is: size, time and sampled bytes of each path. A change is noticed by them, but for one
+ * that keeps a path's size, time and sampled bytes. For the data cache, and for saves: training goes on
+ * only with the data of the save. */
 #ifndef HETERPS_IO_READ_DATA_SOURCES_H
 #define HETERPS_IO_READ_DATA_SOURCES_H
 
@@ -9,8 +10,8 @@
 #include "engine/base/memory.h"
 #include "engine/base/status.h"
 
-/* As it is in a data cache's file; little-endian. For an address of the web its version (web_facts) stands for the
- * time, and its name is without the query, so the same data with a new signature is the same. */
+/* As it is in a data cache's file; little-endian. For an address of the web its version (web_facts) stands
+ * for the time, and its name is without the query, so the same data with a new signature is the same. */
 struct data_source {
     uint64_t name_hash, size_bytes, modified_ns, content_hash;
     uint64_t probe_hash; /* of some KiB of an address whose version is strong (web_facts); else 0 */
@@ -37,9 +38,9 @@ struct data_sources {
 
 /* `paths` separated by commas; keeps nothing. */
 void data_sources_layout(struct data_sources *sources, struct layout *layout, const char *paths, bool is_stream);
-/* Looks at the data and fills in source [path_count]. An address whose server tells the same size and strong version as
- * in the member `source` is not sampled again; of an address without a size only the name is known. IO, and as
- * web_read: the data cannot be read. */
+/* Looks at the data and fills in source [path_count]. An address whose server tells the same size and strong
+ * version as in the member `source` is not sampled again; of an address without a size only the name is
+ * known. IO, and as web_read: the data cannot be read. */
 MUST_USE status data_sources_look(struct data_sources *sources, struct data_source *source);
 /* Closes what looking at addresses opened; the memory of the layout stays. */
 void data_sources_close(struct data_sources *sources);

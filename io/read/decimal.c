@@ -1,5 +1,6 @@
-/* Nearly all numbers are short: one division or multiplication of exact doubles, whose result is rounded once (Clinger,
- * "How to Read Floating Point Numbers Accurately", PLDI 1990, section 3). The C library reads the others. */
+/* Nearly all numbers are short: one division or multiplication of exact doubles, whose result is
+ * rounded once (Clinger, "How to Read Floating Point Numbers Accurately", PLDI 1990, section 3).
+ * The C library reads the others. */
 #include "io/read/decimal.h"
 
 #include <math.h>

@@ -10,9 +10,9 @@
 /* Of a number's text. */
 #define DECIMAL_BYTES_MAX 255u
 
-/* [+-]? digits with at most one point [eE[+-]?digits], nothing before or behind them. *wide and *narrow are the double
- * and the float nearest to the number (ties to even), never -0. False for any other text, and for what no float can
- * hold: nan, inf, 1e39. */
+/* [+-]? digits with at most one point [eE[+-]?digits], nothing before or behind them. *wide and *narrow are
+ * the double and the float nearest to the number (ties to even), never -0. False for any other text, and for
+ * what no float can hold: nan, inf, 1e39. */
 bool decimal_parse(const char *text, size_t bytes, double *wide, float *narrow);
 
 /* Whether a text has the form of a number that decimal_parse refuses: beyond what a float can hold, or too long. */
@@ -20,8 +20,8 @@ bool decimal_is_beyond(const char *text, size_t bytes);
 /* The expected text for messages. */
 #define DECIMAL_WITHIN "a number of at most 3.4028235e38, the greatest of float32, in at most 255 characters"
 
-/* decimal_parse where eight bytes from the text's first on may be read, whatever follows the text: short numbers then
- * take no branch that depends on their digits. */
+/* decimal_parse where eight bytes from the text's first on may be read, whatever follows the text: short
+ * numbers then take no branch that depends on their digits. */
 static inline bool decimal_parse_ahead(const char *text, size_t bytes, double *wide, float *narrow);
 
 /* --- how --------------------------------------------------------------------------------------- */
@@ -34,8 +34,8 @@ static inline bool decimal_is_between_floats(double value)
     return (bits & UINT64_C(0x1fffffff)) == UINT64_C(0x10000000);
 }
 
-/* -?[0-9]*.?[0-9]* of up to eight bytes, with a digit: the digits without the point are a number below 10^8, and its
- * quotient by a power of ten is rounded once. False for any other text, number or not. */
+/* -?[0-9]*.?[0-9]* of up to eight bytes, with a digit: the digits without the point are a number below 10^8,
+ * and its quotient by a power of ten is rounded once. False for any other text, number or not. */
 static inline bool decimal_parse_short(const char *text, size_t bytes, double *wide, float *narrow)
 {
     static const double powers[8] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7};

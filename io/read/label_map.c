@@ -27,8 +27,8 @@ static const char *blanks_skip(const char *at)
     return at;
 }
 
-/* Copies a text in quotation marks to *to, which moves behind it; returns where the text ends in the map, NULL:
- * nowhere. */
+/* Copies a text in quotation marks to *to, which moves behind it; returns where the text
+ * ends in the map, NULL: nowhere. */
 static const char *quoted_take(const char *at, char **to)
 {
     for (at++; *at; at++) {
@@ -45,8 +45,8 @@ static const struct label_entry *entry_find(const struct label_map *map, const c
     return NULL;
 }
 
-/* One TEXT=NUMBER from `at` on; returns where it ends, at a comma or at the end of the map; NULL: it has another
- * form. */
+/* One TEXT=NUMBER from `at` on; returns where it ends, at a comma or at the end of the
+ * map; NULL: it has another form. */
 static const char *entry_take(const char *at, char **to, struct label_entry *entry, bool *is_others)
 {
     const char *text = *to, *end;

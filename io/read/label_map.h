@@ -31,8 +31,8 @@ struct label_map {
 
 /* What label_map_place takes from the arena. */
 size_t label_map_bytes(const char *text);
-/* Keeps memory of the arena, and nothing of the text (NULL or empty: labels are numbers). INVALID for any other form
- * than above, for a text that comes twice and for a number that no float can hold. */
+/* Keeps memory of the arena, and nothing of the text (NULL or empty: labels are numbers). INVALID for any
+ * other form than above, for a text that comes twice and for a number that no float can hold. */
 MUST_USE status label_map_place(struct label_map *map, struct arena *arena, const char *text);
 
 /* The label that these bytes (any) stand for; false: they stand for none. */

@@ -4,13 +4,13 @@
  *     libfm     1 3:0.5 17:1 90:1            the same; the n-th feature of a line is field Fn, too
  *     libffm    1 0:3:0.5 2:17:1             label, field:id:value; field n is Fn
  *
- * A feature is one key, whose row is multiplied by the value. An id is a number of at most 20 digits; its key is that
- * of its digits without leading zeros. After white space '#' begins a comment. Field "features" has all of a line's
- * ids, in order. All of a line is checked, even what the schema leaves out.
+ * A feature is one key, whose row is multiplied by the value. An id is a number of at most 20 digits; its key
+ * is that of its digits without leading zeros. After white space '#' begins a comment. Field "features" has
+ * all of a line's ids, in order. All of a line is checked, even what the schema leaves out.
  *
- * Workload: ten to forty features a line, 10 bytes each. They are read many at a time where the processor can and none
- * of them is unusual (text_kernels.features), else one by one. Every feature goes to its field's place at once, as far
- * as the field has room; the keys of the fields then move together. */
+ * Workload: ten to forty features a line, 10 bytes each. They are read many at a time where the processor can
+ * and none of them is unusual (text_kernels.features), else one by one. Every feature goes to its field's
+ * place at once, as far as the field has room; the keys of the fields then move together. */
 #include "io/read/reader_internal.h"
 
 #include <stdio.h>
@@ -315,8 +315,9 @@ static void features_put_each(const struct libsvm *l, struct reader_example *exa
     }
 }
 
-/* Puts the features at the front of the text, as many as are found at a time; the first has this place in its line.
- * Returns how many bytes they take, and their number in *count; 0: the next one must be read by itself. */
+/* Puts the features at the front of the text, as many as are found at a time; the first has
+ * this place in its line. Returns how many bytes they take, and their number in *count; 0: the
+ * next one must be read by itself. */
 static inline __attribute__((always_inline)) size_t features_take(const struct libsvm *l, enum reader_format format,
                                                                   const char *text, size_t bytes,
                                                                   struct reader_example *example, uint32_t place,
@@ -350,8 +351,8 @@ static enum reader_found fields_close(const struct libsvm *l, struct reader_exam
             if (l->has_value) example->value[base] = 1;
             count = 1;
         }
-        /* Whether there is one key or none is hard to predict: both copy one, and the next field overwrites a missing
-         * one. */
+        /* Whether there is one key or none is hard to predict: both copy one, and the next
+         * field overwrites a missing one. */
         if (count <= 1) {
             example->key[total] = example->key[base];
             if (l->has_value) example->value[total] = example->value[base];

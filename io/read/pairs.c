@@ -2,13 +2,14 @@
  *
  *     user item item item …
  *
- * An example is a pair, with the columns user, item and history; its group is its user. The history has the line's
- * other items, at most ids_max of them: those behind the pair's, then those from the line's begin on, so that each item
- * is left out as often as any other. Where the target is optional (predict), the history has all of the line, from its
- * begin on. Items of the reader's histories come first. A text that is no word of its column's vocabulary has no key
- * (or that of the unknown word); if it is the target of candidates, the pair is left out and counted. A user without
- * items gives no example. Where the target is optional (predict), a pair whose target is no word stays, without a
- * target, and a user without items is an example, too.
+ * An example is a pair, with the columns user, item and history; its group is its user. The history has
+ * the line's other items, at most ids_max of them: those behind the pair's, then those from the line's
+ * begin on, so that each item is left out as often as any other. Where the target is optional (predict),
+ * the history has all of the line, from its begin on. Items of the reader's histories come first. A text
+ * that is no word of its column's vocabulary has no key (or that of the unknown word); if it is the
+ * target of candidates, the pair is left out and counted. A user without items gives no example. Where
+ * the target is optional (predict), a pair whose target is no word stays, without a target, and a user
+ * without items is an example, too.
  *
  * Workload: a pair of 6 bytes, 30 ns; the user's part of a line is looked up once. */
 #include "io/read/histories.h"

@@ -102,8 +102,8 @@ static const char *line_cut(const struct parsers *p, void *state, struct parsers
     return line;
 }
 
-/* Fills the block's entries, up to the end of its text, to a bad line that is an error, or to the last entry for which
- * there is room. */
+/* Fills the block's entries, up to the end of its text, to a bad line that is an error, or to the last
+ * entry for which there is room. */
 static void block_parse(const struct parsers *p, void *state, struct parsers_block *b)
 {
     uint32_t count = 0, unknown_count = 0, cut_count = 0;

@@ -1,13 +1,13 @@
-/* Threads that parse for one reader, where lines do not depend on each other. The text is cut into blocks at line ends.
- * A free thread parses the oldest block that nobody has; the reader's thread does, too, when it has nothing else to do.
- * Examples leave in the order of the text.
+/* Threads that parse for one reader, where lines do not depend on each other. The text is cut into blocks at
+ * line ends. A free thread parses the oldest block that nobody has; the reader's thread does, too, when it
+ * has nothing else to do. Examples leave in the order of the text.
  *
  *     reader   cut ──▶ block ──todo ring──▶ any parser: examples ──▶ oldest block ──▶ reader: examples, bad lines
  *                ◀──────────────────────── free again ◀─────────────────────────────────┘
  *
- * Every parser has its own format state; a block's examples do not depend on who parses it. A block has room for some
- * hundred examples. The text of shorter lines gives more: the reader parses the rest after taking those examples. All
- * memory is taken at open; no locks.
+ * Every parser has its own format state; a block's examples do not depend on who parses it. A block has room
+ * for some hundred examples. The text of shorter lines gives more: the reader parses the rest after taking
+ * those examples. All memory is taken at open; no locks.
  *
  * Workload: a block of 256 KiB, a thousand lines, a quarter of a millisecond. */
 #ifndef HETERPS_IO_READ_PARSERS_H
@@ -17,8 +17,8 @@
 
 struct parsers;
 
-/* The result of a line: an example, or the reason why it is bad. The counts of lines without either go into the next
- * entry. */
+/* The result of a line: an example, or the reason why it is bad. The counts of lines without
+ * either go into the next entry. */
 struct parsers_entry {
     bool is_bad;
     uint32_t line; /* of the block, from 1                     */

@@ -1,5 +1,5 @@
-/* The reader of files: examples in their order, from their text or from a reader that wraps it, then mixed, and with
- * candidates. */
+/* The reader of files: examples in their order, from their text or from a reader that wraps it,
+ * then mixed, and with candidates. */
 #include "io/read/candidates.h"
 #include "io/read/reader_text.h"
 #include "io/read/reader_texts.h"
@@ -138,8 +138,8 @@ static status window_fill(struct files_reader *f, uint64_t from, uint64_t drawn)
     return ST_OK;
 }
 
-/* Towards the end of a pass the window is no longer full. So the last draws, as many as the window holds, are made
- * again. */
+/* Towards the end of a pass the window is no longer full. So the last draws, as many as
+ * the window holds, are made again. */
 static status window_seek(struct files_reader *f, uint64_t count, const struct reader_mark *mark, uint32_t mark_count,
                           uint64_t *passed)
 {

@@ -1,6 +1,6 @@
-/* Between reader_text.c and the files of the formats. A format is a line of reader_format_table (reader_text.c) and
- * three functions: how much state it keeps, how it sets up the state, and how it turns one line into one example. Other
- * places that have to know a new format: io/README.md. */
+/* Between reader_text.c and the files of the formats. A format is a line of reader_format_table
+ * (reader_text.c) and three functions: how much state it keeps, how it sets up the state, and how it turns
+ * one line into one example. Other places that have to know a new format: io/README.md. */
 #ifndef HETERPS_IO_READ_READER_INTERNAL_H
 #define HETERPS_IO_READ_READER_INTERNAL_H
 
@@ -27,9 +27,9 @@ enum reader_found {
     FOUND_MORE     /* one of several: the next call, with the same line, gives the next */
 };
 
-/* Of a field of candidates parse() writes one key, the number of the target's word; io/read/candidates.c makes keys of
- * it and of the words that it draws. Where the target is no word there is no example: the format goes on to the next
- * one, and adds the one that it left out to the example's unknown_count. */
+/* Of a field of candidates parse() writes one key, the number of the target's word; io/read/candidates.c
+ * makes keys of it and of the words that it draws. Where the target is no word there is no example: the
+ * format goes on to the next one, and adds the one that it left out to the example's unknown_count. */
 struct reader_format_functions {
     const char *name;
     /* What place() takes from the arena. */
@@ -38,25 +38,26 @@ struct reader_format_functions {
     status (*place)(void **state, struct arena *arena, const struct reader_options *options);
     /* A file of a pass begins; NULL: nothing to do. */
     void (*file_begin)(void *state);
-    /* NULL, or called with the first line of each file (NULL: it is too long), before parse: *is_header says that the
-     * line is no example. INVALID, with a sentence without place, if the file is not what the schema asks for: bad
-     * lines may be skipped, such files not. */
+    /* NULL, or called with the first line of each file (NULL: it is too long), before parse: *is_header says
+     * that the line is no example. INVALID, with a sentence without place, if the file is not what the schema
+     * asks for: bad lines may be skipped, such files not. */
     status (*header)(void *state, const char *line, size_t bytes, bool *is_header);
     /* A line's examples depend on no other line but a header: several threads may parse, each with its own state. */
     bool lines_are_apart;
     /* A line's examples depend on earlier lines of its file: a file cannot be read from its middle. */
     bool keeps_context;
-    /* NULL, or cuts off the line with which a text of `bytes` bytes begins. Returns the line's length without "\n", or
-     * `bytes` if the line does not end in the text. The state may keep notes of the line for the next parse, if it
-     * parses this line. */
+    /* NULL, or cuts off the line with which a text of `bytes` bytes begins. Returns the line's length without
+     * "\n", or `bytes` if the line does not end in the text. The state may keep notes of the line for the
+     * next parse, if it parses this line. */
     size_t (*line_find)(void *state, const char *text, size_t bytes);
-    /* Writes a line's example: all but is_bad, which is false. After FOUND_BAD the example is undefined, and `why`
-     * (READER_WHY_BYTES), if not NULL, has the reason: "column 3 (I2): expected an integer, found \"abc\"". Empty lines
-     * come only if takes_empty. */
+    /* Writes a line's example: all but is_bad, which is false. After FOUND_BAD the example is undefined, and
+     * `why` (READER_WHY_BYTES), if not NULL, has the reason: "column 3 (I2): expected an integer, found
+     * \"abc\"". Empty lines come only if takes_empty. */
     enum reader_found (*parse)(void *state, const char *line, size_t bytes, struct reader_example *example, char *why);
     bool takes_empty;
-    /* Hands each text of the schema's only field in a line to `word`, as often as it occurs in examples; NULL: the
-     * format has no words. An empty line comes only if takes_empty; what it hands of a malformed line is undefined. */
+    /* Hands each text of the schema's only field in a line to `word`, as often as it occurs in
+     * examples; NULL: the format has no words. An empty line comes only if takes_empty; what it hands
+     * of a malformed line is undefined. */
     status (*words)(void *state, const char *line, size_t bytes,
                     status (*word)(void *to, const char *text, size_t bytes), void *to);
     /* About how many examples these bytes hold, for estimates; NULL: one a line. */

@@ -50,8 +50,8 @@ status reader_text_mark_line(struct reader_text *text)
 const struct reader_mark *reader_text_marks(const struct reader *reader, uint32_t *count)
 {
     const struct reader_text *text = (const struct reader_text *)reader;
-    /* Acquire pairs with the release in reader_text_mark() and reader_text_marks_take(): the marks come before their
-     * number. */
+    /* Acquire pairs with the release in reader_text_mark() and reader_text_marks_take(): the
+     * marks come before their number. */
     *count = atomic_load_explicit(&text->shared_mark_count, memory_order_acquire);
     return text->mark;
 }

@@ -6,8 +6,8 @@
 
 #include "io/read/reader_text.h"
 
-/* Least distance of marks; from a MiB on marks are apart by a part of the text before them. So there are enough for any
- * stream: some 180 each time that it has doubled. */
+/* Least distance of marks; from a MiB on marks are apart by a part of the text before them. So there are
+ * enough for any stream: some 180 each time that it has doubled. */
 #define MARK_BYTES_MIN ((uint64_t)4 << 10)
 #define MARK_PART      256u
 

@@ -1,5 +1,5 @@
-/* Which stream is read: a hash of its text so far. Marks keep the hash, and a resumed pass is compared by it. Between
- * reader_text.c, which has the text, and reader_stream.c. */
+/* Which stream is read: a hash of its text so far. Marks keep the hash, and a resumed pass is compared by it.
+ * Between reader_text.c, which has the text, and reader_stream.c. */
 #ifndef HETERPS_IO_READ_READER_STREAM_H
 #define HETERPS_IO_READ_READER_STREAM_H
 
@@ -17,8 +17,8 @@ struct reader_stream {
 /* MEMORY. Closed in any case. */
 MUST_USE status reader_stream_open(struct reader_stream *stream);
 void reader_stream_close(struct reader_stream *stream);
-/* Before the bytes before `begin` leave the buffer, or are moved: hashes them; the text then goes on at the buffer's
- * front. */
+/* Before the bytes before `begin` leave the buffer, or are moved: hashes them; the text then
+ * goes on at the buffer's front. */
 void reader_stream_leave(struct reader_text *text);
 /* Before the next line is cut: keeps a mark, if one is due. INVALID: it is not the awaited stream. */
 MUST_USE status reader_stream_line(struct reader_text *text);

@@ -105,9 +105,9 @@ static status file_look_over(struct reader_text *text, bool *is_over)
     return ST_OK;
 }
 
-/* Cuts the next line, without its "\n" or "\r\n"; it is valid until the next call. *line is NULL for a line too long;
- * where that ends the run it is told before its end is found, which may never come. Empty lines at the end of a file
- * do not count, where empty lines have no meaning. *over: the files have ended. */
+/* Cuts the next line, without its "\n" or "\r\n"; it is valid until the next call. *line is NULL for a line
+ * too long; where that ends the run it is told before its end is found, which may never come. Empty lines at
+ * the end of a file do not count, where empty lines have no meaning. *over: the files have ended. */
 static status line_next(struct reader_text *text, const char **line, size_t *bytes, bool *over)
 {
     *over = false;
@@ -391,8 +391,8 @@ static status passed_end(const struct reader_text *text)
          text->plain_count);
 }
 
-/* Where each line of a whole pass was an example lines are cut, and not parsed; a malformed line would have ended the
- * run. By one thread alone: others parse blocks before anybody knows whose examples they hold. */
+/* Where each line of a whole pass was an example lines are cut, and not parsed; a malformed line would have
+ * ended the run. By one thread alone: others parse blocks before anybody knows whose examples they hold. */
 static status lines_pass(struct reader_text *text, uint64_t count, uint64_t *passed, bool *over)
 {
     status st = ST_OK;
@@ -475,8 +475,8 @@ static uint64_t examples_estimate(const struct reader_text *text)
     return taken_bytes ? (uint64_t)((double)count / (double)taken_bytes * (double)source->size_bytes * part) + 1 : 0;
 }
 
-/* Reads until the first line is whole, of a stream one block, and tries the line, so that a wrong file shows before
- * long work begins. The line stays in the buffer. */
+/* Reads until the first line is whole, of a stream one block, and tries the line, so that a wrong file shows
+ * before long work begins. The line stays in the buffer. */
 static status first_line_check(struct reader_text *text, const struct reader_example *spare)
 {
     char why[READER_WHY_BYTES];

@@ -1,8 +1,8 @@
-/* Examples out of text, in the order of the files: bounded buffers, lines, the rules for bad lines, and, where lines do
- * not depend on each other, threads that parse them (io/read/parsers.h).
+/* Examples out of text, in the order of the files: bounded buffers, lines, the rules for bad lines, and,
+ * where lines do not depend on each other, threads that parse them (io/read/parsers.h).
  *
- * The buffer holds the line that is being cut and the block behind it. The rest of a line is moved to the front of the
- * buffer, and the next block is read behind it:
+ * The buffer holds the line that is being cut and the block behind it. The rest of a line is moved to the
+ * front of the buffer, and the next block is read behind it:
  *
  *     | rest of a line | block …                              | free … | slack |
  *     begin            scan (no line end before it)           end
@@ -74,13 +74,13 @@ struct reader_text {
 
 /* What reader_text_open takes from the arena, with files or without. `shape`: before candidates are drawn. */
 size_t reader_text_bytes(const struct reader_options *options, struct example_shape shape);
-/* Opens the first path and tries its first line with `spare`, an example with memory, which it keeps; of the options it
- * keeps what reader_open keeps. text->reader is the reader. With lists_words or texts there are no files, and only the
- * format is set up. reader_open's errors; after an error nothing is left open. */
+/* Opens the first path and tries its first line with `spare`, an example with memory, which it keeps; of the
+ * options it keeps what reader_open keeps. text->reader is the reader. With lists_words or texts there are no
+ * files, and only the format is set up. reader_open's errors; after an error nothing is left open. */
 MUST_USE status reader_text_open(struct reader_text *text, struct arena *arena, const struct reader_options *options,
                                  struct example_shape shape, const struct reader_example *spare);
-/* Puts the next line that counts into `line` (NULL: it is too long); *over: there is no line. A pass uses this or takes
- * examples, never both. */
+/* Puts the next line that counts into `line` (NULL: it is too long); *over: there is no line. A pass uses
+ * this or takes examples, never both. */
 MUST_USE status reader_text_line(struct reader_text *text, bool *over);
 
 /* --- marks (reader_marks.c) ------------------------------------------------------------------------ */

@@ -1,7 +1,7 @@
-/* Texts that come one by one. A text gives the same examples as a file of the same bytes: the rules of lines are those
- * of reader_text.c. Each text has a last example, so that a server knows when the text is answered. It is the one
- * behind which nothing but empty lines are left or, where further lines turn out to give no example, an empty extra
- * one.
+/* Texts that come one by one. A text gives the same examples as a file of the same bytes: the rules of lines
+ * are those of reader_text.c. Each text has a last example, so that a server knows when the text is
+ * answered. It is the one behind which nothing but empty lines are left or, where further lines turn out to
+ * give no example, an empty extra one.
  *
  * Workload: a text of one line of 240 bytes, twenty thousand a second; or of thousands. */
 #include "io/read/reader_texts.h"

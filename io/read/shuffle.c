@@ -6,8 +6,8 @@
 #include "engine/base/status.h"
 
 /* A record, each part there only if the shape has it:
- *     head | label [label_count] | dense [dense_count] | key_end [field_count] | value [key_count_max] | (to 8 bytes)
- *          | key [key_count_max]
+ *     head | label [label_count] | dense [dense_count] | key_end [field_count] | value [key_count_max] |
+ *          (to 8 bytes) | key [key_count_max]
  */
 #define PREFETCH_BYTES 1024u /* of a record; the processor's own prefetch goes on from there */
 struct record_head {

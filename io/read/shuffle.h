@@ -1,6 +1,6 @@
-/* A window that mixes the order of examples: it holds N of them, gives one drawn at random, and fills its place with
- * the next of the file; at the end of the pass it draws until nothing is left. The order is a function of (seed, epoch,
- * N, data).
+/* A window that mixes the order of examples: it holds N of them, gives one drawn at random, and fills its
+ * place with the next of the file; at the end of the pass it draws until nothing is left. The order is a
+ * function of (seed, epoch, N, data).
  *
  *     file order ──keep──▶ [ record | record | … | record ] ──draw──▶ another order
  *
@@ -52,8 +52,8 @@ void shuffle_place(struct shuffle *shuffle, struct arena *arena, struct example_
 /* Empties the window for the pass `epoch`. */
 void shuffle_start(struct shuffle *shuffle, uint64_t seed, uint64_t epoch);
 
-/* How a pass goes on after its first `drawn` draws without making them. Every place of the window then holds the
- * example that was put there last, so it is enough to read from the oldest of these examples on.
+/* How a pass goes on after its first `drawn` draws without making them. Every place of the window then holds
+ * the example that was put there last, so it is enough to read from the oldest of these examples on.
  *
  *     shuffle_oldest ──▶ from that example of the pass on: shuffle_put, up to drawn + window - 2 ──▶ shuffle_go_on
  *
@@ -74,8 +74,8 @@ static inline uint32_t shuffle_held(const struct shuffle *shuffle)
     return shuffle->held - (shuffle->hole < shuffle->window);
 }
 
-/* Draws an example; false if the window is empty. *example is valid until the next call. A draw while there is room
- * means that the file has ended. */
+/* Draws an example; false if the window is empty. *example is valid until the next call. A draw while there
+ * is room means that the file has ended. */
 bool shuffle_draw(struct shuffle *shuffle, struct reader_example *example);
 
 #endif

@@ -24,8 +24,8 @@
 /* A smaller file is read before reading ahead has begun. */
 #define AHEAD_FILE_BYTES ((uint64_t)4 << 20)
 
-/* Of an address, when it is opened: what tells how it is packed, and its first line. The rest is asked for when it is
- * wanted; where a data cache holds the examples it never is. */
+/* Of an address, when it is opened: what tells how it is packed, and its first line. The rest is asked for
+ * when it is wanted; where a data cache holds the examples it never is. */
 #define WEB_FIRST_BYTES ((uint64_t)16 << 10)
 
 #define AHEAD_OPTIONS    .depth = SOURCE_AHEAD, .thread_count = 2
@@ -61,8 +61,8 @@ static bool is_web(const struct source *source) { return source->path[source->pa
 
 const char *source_name(const struct source *source) { return source_path_name(source, source->path_index); }
 
-/* zlib's allocator: front to back through inflate_memory. inflate allocates twice and is only ever reset, so no memory
- * needs to be given back. */
+/* zlib's allocator: front to back through inflate_memory. inflate allocates twice and is only ever reset, so
+ * no memory needs to be given back. */
 static void *inflate_take(void *context, unsigned count, unsigned size)
 {
     struct source *source = context;
@@ -101,8 +101,8 @@ static status address_check(struct source *source, struct source_path *path, con
     return ST_OK;
 }
 
-/* A regular file is opened once here, to see that it can be; a pipe is not, because that waits for its writer and
- * closing it again would stop the writer. */
+/* A regular file is opened once here, to see that it can be; a pipe is not, because that waits for its writer
+ * and closing it again would stop the writer. */
 static status path_check(struct source_path *path)
 {
     struct stat about;
@@ -129,8 +129,8 @@ static status path_check(struct source_path *path)
     return inputs_add(NULL, path->name);
 }
 
-/* A comma ends an address. The text after an address with a query, if it is no file, may be a secret that the comma has
- * cut off. */
+/* A comma ends an address. The text after an address with a query, if it is no file, may be a
+ * secret that the comma has cut off. */
 static status query_end_check(const struct source *source, uint32_t i)
 {
     const struct source_path *path = &source->path[i], *before = path - 1;
@@ -196,8 +196,8 @@ static status ahead_ask(struct source *source)
     return count ? uring_submit(source->uring, request, count) : ST_OK;
 }
 
-/* As preadv2(2) at offset_bytes, out of the blocks in flight; *is_over: these have ended, and the rest is read when it
- * is wanted. */
+/* As preadv2(2) at offset_bytes, out of the blocks in flight; *is_over: these have ended, and the
+ * rest is read when it is wanted. */
 static status ahead_read(struct source *source, void *buffer, size_t capacity, ssize_t *got, bool *is_over)
 {
     TRY(ahead_ask(source));
@@ -257,8 +257,8 @@ static status file_read(struct source *source, void *buffer, size_t capacity, ss
         struct iovec vector = {.iov_base = buffer, .iov_len = capacity};
         *got = preadv2(source->fd, &vector, 1, offset, RWF_NOWAIT);
         if (*got > 0) return ST_OK;
-        /* pread(2) decides whether an early end of the file is one: Linux 5.9 and 5.10 report an end where the page
-         * cache lacks bytes. */
+        /* pread(2) decides whether an early end of the file is one: Linux 5.9 and 5.10 report an end
+         * where the page cache lacks bytes. */
         source->has_nowait = *got == 0 || errno == EAGAIN;
         if (*got < 0 && source->has_nowait) {
             bool is_over;
@@ -302,8 +302,8 @@ static status address_read(struct source *source, void *buffer, size_t capacity,
     return web_read(source->web, buffer, capacity, bytes);
 }
 
-/* As read(2), of the current file, whatever it is. The failure of an address, or of another node that reads, is
- * described already. */
+/* As read(2), of the current file, whatever it is. The failure of an address, or of another node
+ * that reads, is described already. */
 static status stored_read(struct source *source, void *buffer, size_t capacity, ssize_t *got)
 {
     if (is_taken(source->share)) {

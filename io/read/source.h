@@ -1,16 +1,17 @@
-/* Bytes out of a list of files, one file after another, wherever they come from: plain files, files packed by gzip or
- * zstd (their first bytes tell, not their names), pipes, standard input, and addresses of the web. An address is read
- * like a file where the server tells its size, else as a stream (io/net/web.h). Files are read front to back in large
- * blocks. Nothing is mapped, so a file that is cut off meanwhile is a short file and not a signal.
+/* Bytes out of a list of files, one file after another, wherever they come from: plain files, files packed
+ * by gzip or zstd (their first bytes tell, not their names), pipes, standard input, and addresses of the
+ * web. An address is read like a file where the server tells its size, else as a stream (io/net/web.h).
+ * Files are read front to back in large blocks. Nothing is mapped, so a file that is cut off meanwhile is
+ * a short file and not a signal.
  *
  *     "a.tsv,b.gz,-"   a.tsv ──read(2)──────────────────────▶ caller's buffer
  *                      b.gz  ──read(2)──▶ raw ──inflate(3)──▶ caller's buffer          c.zst likewise
  *
- * Bytes in the page cache are read when they are wanted: nothing is faster. From the first bytes of a file that it
- * lacks, several reads are in flight ahead of the caller (io/uring.h), up to the file's end.
+ * Bytes in the page cache are read when they are wanted: nothing is faster. From the first bytes of a file
+ * that it lacks, several reads are in flight ahead of the caller (io/uring.h), up to the file's end.
  *
- * Where several nodes want the same list, one can read it for all (struct source_share). The others open nothing, and
- * get from it what read(2) gives above. */
+ * Where several nodes want the same list, one can read it for all (struct source_share). The others open
+ * nothing, and get from it what read(2) gives above. */
 #ifndef HETERPS_IO_READ_SOURCE_H
 #define HETERPS_IO_READ_SOURCE_H
 
@@ -45,8 +46,8 @@ struct source_share {
     _Atomic bool shared_is_dry; /* of the node that reads: it waits for a stream that has nothing */
 };
 struct source_share_vt {
-    /* The next bytes of the current file; 0: its end. Fails with another node's failure, or with STOPPED: nobody wants
-     * more. */
+    /* The next bytes of the current file; 0: its end. Fails with another node's failure, or
+     * with STOPPED: nobody wants more. */
     status (*give)(struct source_share *share, const void *bytes, size_t count);
     /* Reading has failed, and so fails for all nodes. Returns `failure`, or a failure that came before it. */
     status (*give_failure)(struct source_share *share, status failure);
@@ -114,14 +115,15 @@ struct source_options {
     struct source_share *share;
 };
 
-/* What source_open takes from the arena. It is more where a path is an address, and where a path is packed by zstd, or
- * may be: a stream, an address, or a list that another node reads (`share` of the options). No server is asked. */
+/* What source_open takes from the arena. It is more where a path is an address, and where a path is
+ * packed by zstd, or may be: a stream, an address, or a list that another node reads (`share` of
+ * the options). No server is asked. */
 size_t source_bytes(const char *paths, const struct source_share *share);
 
-/* Checks every path of the list (separated by commas; "-" is standard input) and opens the first: source_read can
- * follow. The names are copied. INVALID: an empty name, standard input twice, a file packed in another way. IO: a path
- * that cannot be read, a directory, and as web_facts. After a failure, as after success, source_close gives back what
- * was opened. */
+/* Checks every path of the list (separated by commas; "-" is standard input) and opens the first: source_read
+ * can follow. The names are copied. INVALID: an empty name, standard input twice, a file packed in another
+ * way. IO: a path that cannot be read, a directory, and as web_facts. After a failure, as after success,
+ * source_close gives back what was opened. */
 MUST_USE status source_open(struct source *source, struct arena *arena, const char *paths,
                             const struct source_options *options);
 void source_close(struct source *source);
@@ -129,17 +131,17 @@ void source_close(struct source *source);
 /* Goes to the front of the first path again. INVALID if a path is a stream. */
 MUST_USE status source_restart(struct source *source);
 
-/* Goes to a byte of a path, as if all before it had been read: byte_count counts it. No path may be a stream. INVALID:
- * the file is packed, and the byte is not 0. */
+/* Goes to a byte of a path, as if all before it had been read: byte_count counts it. No path may be a stream.
+ * INVALID: the file is packed, and the byte is not 0. */
 MUST_USE status source_seek(struct source *source, uint32_t path_index, uint64_t byte);
 
-/* Reads up to capacity > 0 bytes of the current file, fewer if fewer are there; *bytes = 0 only at its end. IO: file,
- * byte and the system's reason. CORRUPT: a packed file that is garbled or ends early, with file and byte. MEMORY: its
- * window is too large. */
+/* Reads up to capacity > 0 bytes of the current file, fewer if fewer are there; *bytes = 0 only at its end.
+ * IO: file, byte and the system's reason. CORRUPT: a packed file that is garbled or ends early, with file and
+ * byte. MEMORY: its window is too large. */
 MUST_USE status source_read(struct source *source, void *buffer, size_t capacity, size_t *bytes);
 
-/* Whether the current file is a stream that has nothing to read, and gets nothing within the time. False of a packed
- * file and at the end of a file. */
+/* Whether the current file is a stream that has nothing to read, and gets nothing within the time. False of a
+ * packed file and at the end of a file. */
 bool source_is_dry(const struct source *source, int milliseconds);
 
 /* Goes to the next file; *end if there is no other file. */

@@ -1,7 +1,7 @@
-/* What parsers do to many bytes, columns or keys at once, in one table for each instruction set. io/isa/text.c is
- * compiled once for each, with ISA defined as its name. Where a table has no function (NULL), the plain code beside the
- * call computes. Both give the same results, bit by bit, so no setting chooses. The sets are those of enum isa_io
- * (engine/base/isa.h).
+/* What parsers do to many bytes, columns or keys at once, in one table for each instruction set.
+ * io/isa/text.c is compiled once for each, with ISA defined as its name. Where a table has no function
+ * (NULL), the plain code beside the call computes. Both give the same results, bit by bit, so no setting
+ * chooses. The sets are those of enum isa_io (engine/base/isa.h).
  *
  * All functions may read READER_SLACK_BYTES beyond the end of a text. */
 #ifndef HETERPS_IO_READ_TEXT_ISA_H
@@ -57,24 +57,26 @@ struct text_kernels {
     const char *name;
     /* Cuts the text at its first '\n' and finds the separators before it, in one pass. `limit`: columns to keep. */
     void (*columns_find)(const char *text, size_t bytes, char separator, uint32_t limit, struct text_columns *found);
-    /* `count` <= 16 integers, -?[0-9]* of up to 8 bytes each. If log1p_of, a table of log1p(0 .. TEXT_LOG1P_COUNT - 1),
-     * is not NULL: sign times the logarithm of 1 + magnitude. False if one of the texts has another form: `out` is then
-     * undefined. All sixteen `at` must be places in the line. Or NULL. */
+    /* `count` <= 16 integers, -?[0-9]* of up to 8 bytes each. If log1p_of, a table of
+     * log1p(0 .. TEXT_LOG1P_COUNT - 1), is not NULL: sign times the logarithm of 1 +
+     * magnitude. False if one of the texts has another form: `out` is then undefined. All
+     * sixteen `at` must be places in the line. Or NULL. */
     bool (*integers)(const char *line, const uint32_t at[16], const uint32_t bytes[16], uint32_t count,
                      const float *log1p_of, float missing_value, float out[16]);
     /* The keys of the categories at begin[0] .. begin[26]; returns how many. Or NULL. */
     uint32_t (*categories)(const struct criteo_fields *fields, const char *line, const uint32_t *begin, uint64_t *key,
                            uint32_t *key_end);
-    /* key[i] = reader_key(seed[i], text + at[i], bytes[i]), bytes > 0, for any count; arrays are padded like seeds,
-     * with any `at` within the text and any `bytes`. Or NULL. */
+    /* key[i] = reader_key(seed[i], text + at[i], bytes[i]), bytes > 0, for any count; arrays are padded like
+     * seeds, with any `at` within the text and any `bytes`. Or NULL. */
     void (*keys)(uint64_t *key, const char *text, const uint32_t *at, const uint32_t *bytes,
                  const struct text_seeds *seeds, uint32_t count);
-    /* Finds features "id:value" or, with fields, "field:id:value", one blank between two, at the front of the text, at
-     * most TEXT_FEATURES. Returns how many bytes they take, up to the next feature or the text's end; 0 if there are
-     * none, or if one has another form, which may be valid all the same. Or NULL. */
+    /* Finds features "id:value" or, with fields, "field:id:value", one blank between two, at the front of the
+     * text, at most TEXT_FEATURES. Returns how many bytes they take, up to the next feature or the text's
+     * end; 0 if there are none, or if one has another form, which may be valid all the same. Or NULL. */
     size_t (*features)(const char *text, size_t bytes, bool has_field, struct text_features *found);
-    /* Notes where the keys of an example's fields lie: key_begin[i + 1] = key_base + key_end[i], and key_home of each
-     * key is home + i. False if a field has several keys: key_home is then the caller's to fill. Or NULL. */
+    /* Notes where the keys of an example's fields lie: key_begin[i + 1] = key_base + key_end[i],
+     * and key_home of each key is home + i. False if a field has several keys: key_home is then
+     * the caller's to fill. Or NULL. */
     bool (*homes)(uint32_t *key_begin, uint32_t *key_home, const uint32_t *key_end, uint32_t field_count, uint32_t home,
                   uint32_t key_base);
 };

@@ -1,16 +1,16 @@
-/* The format of running text for language models: words separated by spaces or tabs. The word <eos> follows the last
- * word of a line; a line without words gives nothing.
+/* The format of running text for language models: words separated by spaces or tabs. The word <eos> follows
+ * the last word of a line; a line without words gives nothing.
  *
  *     data        the cat sat        │ it slept
  *     tokens      the  cat  sat  <eos>  it  slept  <eos>           (window = 3)
  *     example 0   └─ context ──┘  next
  *     example 1        └── context ──┘  next
  *
- * An example is a token that has `window` tokens before it in its file. The field context has their keys in order, the
- * field next the token's own key; the label next is the number of its word. Files end a context, lines do not. A text
- * that is no word of its column's vocabulary has no key (or that of the unknown word); if it is a label or the target
- * of candidates, the example is left out and counted. Where these are optional (predict), the example stays, without a
- * target and with label 0.
+ * An example is a token that has `window` tokens before it in its file. The field context has their keys in
+ * order, the field next the token's own key; the label next is the number of its word. Files end a context,
+ * lines do not. A text that is no word of its column's vocabulary has no key (or that of the unknown word);
+ * if it is a label or the target of candidates, the example is left out and counted. Where these are optional
+ * (predict), the example stays, without a target and with label 0.
  *
  * Workload: a token of 5 bytes, 40 ns and 1 ns a word of the context. */
 #include "io/read/text_field.h"

@@ -6,13 +6,13 @@
  *
  *     (3 runs (1 dog (0 the)) (2 fast))               a word and children, as dependency trees have them
  *
- * Nodes are counted from 0 in the order in which their brackets close. A node that names no kind is of the first kind
- * if it has no children, else of the second. The field word has the keys of the words, in the order of the nodes; the
- * field tree has a key a node (engine/base/tree.h). The label is the number of the root, the last node without a
- * parent, or what data.label_map makes of its text.
+ * Nodes are counted from 0 in the order in which their brackets close. A node that names no kind is of the
+ * first kind if it has no children, else of the second. The field word has the keys of the words, in the
+ * order of the nodes; the field tree has a key a node (engine/base/tree.h). The label is the number of the
+ * root, the last node without a parent, or what data.label_map makes of its text.
  *
- * Nothing is cut: a line with more words or nodes than ids_max is malformed. Open brackets lie on a stack of ids_max
- * places.
+ * Nothing is cut: a line with more words or nodes than ids_max is malformed. Open brackets
+ * lie on a stack of ids_max places.
  *
  * Workload: a node of 8 bytes, 40 ns. */
 #include <math.h>

@@ -1,9 +1,10 @@
-/* From a text to the number of its word: a hash index over the words of a reader_vocabulary, made when a reader opens.
+/* From a text to the number of its word: a hash index over the words of a
+ * reader_vocabulary, made when a reader opens.
  *
  *     text ──hash──▶ slot ──same upper half of the hash?──▶ word ──same bytes?──▶ number
  *
- * Workload: one look-up a value that is read, nearly always of a word that exists; an index of 2^20 words has 16
- * MiB. */
+ * Workload: one look-up a value that is read, nearly always of a word that exists; an
+ * index of 2^20 words has 16 MiB. */
 #ifndef HETERPS_IO_READ_VOCABULARY_H
 #define HETERPS_IO_READ_VOCABULARY_H
 

@@ -1,5 +1,5 @@
-/* Distinct texts, each with its number of occurrences, in the order in which they first came: a vocabulary is made of
- * them. Grows as needed, at compile time, when a whole data set is read once. */
+/* Distinct texts, each with its number of occurrences, in the order in which they first came: a vocabulary is
+ * made of them. Grows as needed, at compile time, when a whole data set is read once. */
 #ifndef HETERPS_IO_READ_WORD_TABLE_H
 #define HETERPS_IO_READ_WORD_TABLE_H
 
@@ -21,8 +21,8 @@ struct word_table {
     uint64_t text_bytes, text_max;
 };
 
-/* Counts one occurrence; a zero-initialised table is empty. INVALID: more than count_max (below 2^32) distinct
- * texts. MEMORY. */
+/* Counts one occurrence; a zero-initialised table is empty. INVALID: more than count_max
+ * (below 2^32) distinct texts. MEMORY. */
 MUST_USE status word_table_add(struct word_table *table, const char *text, size_t bytes, uint64_t count_max);
 void word_table_free(struct word_table *table);
 

@@ -1,5 +1,5 @@
-/* Counts occurrences of keys that have no row yet, some ten thousand a step at first, later few. Whether a key is
- * admitted is asked for every key of a micro-batch that is not resident. */
+/* Counts occurrences of keys that have no row yet, some ten thousand a step at first, later few. Whether a
+ * key is admitted is asked for every key of a micro-batch that is not resident. */
 #include "io/store/admission.h"
 
 #include <inttypes.h>

@@ -1,5 +1,6 @@
-/* Which keys may have a row: those that have occurred often enough. Counts occurrences of keys in the order of the
- * data, up to admit - 1, and forgets none. So admission is a function of the data so far, and of nothing else.
+/* Which keys may have a row: those that have occurred often enough. Counts occurrences of keys in
+ * the order of the data, up to admit - 1, and forgets none. So admission is a function of the
+ * data so far, and of nothing else.
  *
  *   exact   open addressing: a key and its count, 12 bytes a key of admit_keys. Full: an error; the saved counts can go
  *           on with a greater admit_keys, or as bloom.
@@ -9,11 +10,12 @@
  *           keys, it takes about one in a hundred other keys for one that has occurred. Counters have 1, 2, 4 or 8
  *           bits, twelve of them a key: 1.5 bytes a key for admit = 2.
  *   bloom by shards   the same, with separate lines for each shard of the keys (io/store/shard.h), at least 256 KiB in
- *           all: a key's count depends on keys of its shard alone, so owners of shards need no others' counts.
+ *           all: a key's count depends on keys of its shard alone, so owners of shards need no others'
+ *           counts.
  *
- * Steps are counted when they have been prepared, and saved when they are done. The counts before each addition are
- * kept until its ticket is released, so that a save can go back to the end of any step since then, and forward again.
- * One thread uses it. */
+ * Steps are counted when they have been prepared, and saved when they are done. The counts before each
+ * addition are kept until its ticket is released, so that a save can go back to the end of any step since
+ * then, and forward again. One thread uses it. */
 #ifndef HETERPS_IO_STORE_ADMISSION_H
 #define HETERPS_IO_STORE_ADMISSION_H
 
@@ -74,16 +76,16 @@ MUST_USE status admission_add(struct admission *admission, uint64_t key);
 void admission_step_end(struct admission *admission, uint32_t ticket);
 /* The steps of tickets up to this one are done and will not be undone. */
 void admission_release(struct admission *admission, uint32_t ticket);
-/* For a key whose row was loaded, and not earned by occurrences: admits the key. All additions must be released, and
- * this one is never turned back. FULL. */
+/* For a key whose row was loaded, and not earned by occurrences: admits the key. All additions must be
+ * released, and this one is never turned back. FULL. */
 MUST_USE status admission_grant(struct admission *admission, uint64_t key);
 
-/* Whether the order in which occurrences of a step are counted matters: where keys share counters of more than one bit.
- * By shards it is ascending, else that of the data. */
+/* Whether the order in which occurrences of a step are counted matters: where keys share counters of more
+ * than one bit. By shards it is ascending, else that of the data. */
 bool admission_has_order(const struct admission *admission);
 
-/* Counts by shards, where several owners share the shards of a table's keys: the lines of shards [begin, end), *bytes
- * of them. While the admission is turned back, the counts of that time. */
+/* Counts by shards, where several owners share the shards of a table's keys: the lines of shards [begin,
+ * end), *bytes of them. While the admission is turned back, the counts of that time. */
 uint8_t *admission_lines(const struct admission *admission, uint32_t begin, uint32_t end, size_t *bytes);
 /* Whether lines that come from elsewhere have no counter above admit - 1. */
 bool admission_lines_check(const struct admission *admission, uint8_t *lines, size_t bytes);
@@ -92,8 +94,8 @@ bool admission_next(const struct admission *admission, uint64_t *at, uint64_t *k
 /* … and counts such a key, which has not been counted here, `count` times. As admission_grant. */
 MUST_USE status admission_merge(struct admission *admission, uint64_t key, uint32_t count);
 
-/* For a save: takes back the additions of steps after the ticket, which are not released; admission_turn_forth adds
- * them again. */
+/* For a save: takes back the additions of steps after the ticket, which are not released;
+ * admission_turn_forth adds them again. */
 void admission_turn_back(struct admission *admission, uint32_t ticket);
 void admission_turn_forth(struct admission *admission);
 
@@ -115,9 +117,9 @@ void admission_turn_forth(struct admission *admission);
  *   last    8              xxh3-64 of all bytes before */
 /* Writes into a writer that has just been opened; the caller commits. IO. */
 MUST_USE status admission_put(const struct admission *admission, struct file_writer *writer);
-/* Reads a file of admission_put into an empty admission. With another admit, admitted keys stay so, and the others keep
- * their counts; bloom counters must have as many bits. Exact counts may have another admit_keys, if their keys fit, and
- * may go on as bloom. CORRUPT, INVALID name the file; MISMATCH: other settings. */
+/* Reads a file of admission_put into an empty admission. With another admit, admitted keys stay so, and the
+ * others keep their counts; bloom counters must have as many bits. Exact counts may have another admit_keys,
+ * if their keys fit, and may go on as bloom. CORRUPT, INVALID name the file; MISMATCH: other settings. */
 MUST_USE status admission_read(struct admission *admission, const char *path, const uint8_t *data, size_t bytes);
 /* Checks the file alone, whatever the settings. */
 MUST_USE status admission_file_check(const char *path, const uint8_t *data, size_t bytes);

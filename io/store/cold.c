@@ -359,8 +359,8 @@ void cold_segment_drop(struct cold *cold, struct cold_table *table, uint32_t ind
 {
     struct segment *segment = &table->segment[index];
     char name[COLD_NAME_BYTES];
-    /* The fetch of a live row may be at another of its possible places; it comes to this segment next, so the segment
-     * stays. */
+    /* The fetch of a live row may be at another of its possible places; it comes to this
+     * segment next, so the segment stays. */
     if (segment->state != SEGMENT_DYING || segment->fetch_count || segment->live_count) return;
     close(segment->fd);
     (void)unlink(cold_segment_path(cold, table, index, name));

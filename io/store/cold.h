@@ -4,13 +4,13 @@
  *     put ──▶ block ──▶ chunk of blocks ──write──▶ segment … segment   oldest, emptiest: cleaned, rows put once more
  *     find ──▶ batch, sorted by place ──reads, many in flight──▶ the row's span in RAM, and its record is garbage
  *
- * A row that comes costs one read, of one block; rows in one block, or in neighbouring blocks, share it. Rows that are
- * not written yet are taken from memory. Workload: some ten thousand rows a batch, as many puts, tens to hundreds of
- * thousand a second.
+ * A row that comes costs one read, of one block; rows in one block, or in neighbouring blocks, share it. Rows
+ * that are not written yet are taken from memory. Workload: some ten thousand rows a batch, as many puts,
+ * tens to hundreds of thousand a second.
  *
- * Opening removes segments that a dead process left in the directory; closing removes its own. SYSTEM: another process
- * has the directory, or this one may not open as many files. After the first failure of reading or writing every call
- * fails with it. */
+ * Opening removes segments that a dead process left in the directory; closing removes its own. SYSTEM:
+ * another process has the directory, or this one may not open as many files. After the first failure of
+ * reading or writing every call fails with it. */
 #ifndef HETERPS_IO_STORE_COLD_H
 #define HETERPS_IO_STORE_COLD_H
 

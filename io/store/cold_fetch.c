@@ -1,5 +1,5 @@
-/* Rows that come back. The fetches of a batch are sorted by place, and one read serves neighbours; reads of up to
- * batch_count batches are in flight, older ones first. */
+/* Rows that come back. The fetches of a batch are sorted by place, and one read serves neighbours; reads of
+ * up to batch_count batches are in flight, older ones first. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -111,8 +111,8 @@ static void fetch_end(struct cold *cold, struct batch *batch, struct fetch *fetc
     cold->arrived(cold->context, &fetch->row, is_found);
 }
 
-/* With the block of the fetch's place in memory: takes the row out of it, or goes on to the row's next possible
- * place. */
+/* With the block of the fetch's place in memory: takes the row out of it, or goes on to
+ * the row's next possible place. */
 static void fetch_settle(struct cold *cold, struct batch *batch, struct fetch *fetch, const uint8_t *block)
 {
     struct cold_table *table = &cold->table[fetch->row.table];
@@ -147,8 +147,8 @@ static void fetch_settle(struct cold *cold, struct batch *batch, struct fetch *f
 
 /* --- reads ------------------------------------------------------------------------------------ */
 
-/* How many fetches of the order, from `begin` on, one read serves; it reads blocks [*block_begin, *block_end) of their
- * segment. */
+/* How many fetches of the order, from `begin` on, one read serves; it reads blocks
+ * [*block_begin, *block_end) of their segment. */
 static uint32_t run_find(const struct cold *cold, const struct batch *batch, uint32_t begin, uint32_t *block_begin,
                          uint32_t *block_end)
 {

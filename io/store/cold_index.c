@@ -1,6 +1,6 @@
-/* Buckets of eight cells, two buckets a key. An insertion that finds both full looks, breadth first, for the shortest
- * chain of rows that can each go to their other bucket, and moves them from its end on: at no moment is a row without a
- * cell. */
+/* Buckets of eight cells, two buckets a key. An insertion that finds both full looks, breadth first, for the
+ * shortest chain of rows that can each go to their other bucket, and moves them from its end on: at no
+ * moment is a row without a cell. */
 #include "io/store/cold_index.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
-/* Rows that leave RAM are appended to the open segment. Cleaning makes room for more: it reads the segment with the
- * fewest live rows again, front to back, and appends those rows like any others. Every row that comes lets cleaning go
- * on a little, enough to keep up, so that nobody waits for a whole segment. */
+/* Rows that leave RAM are appended to the open segment. Cleaning makes room for more: it reads the segment
+ * with the fewest live rows again, front to back, and appends those rows like any others. Every row that
+ * comes lets cleaning go on a little, enough to keep up, so that nobody waits for a whole segment. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -235,8 +235,8 @@ static void victim_end(struct cold *cold, struct cold_table *table)
     cold_segment_drop(cold, table, victim);
 }
 
-/* Looks at up to `row_count` rows of a victim; chooses one if there is none. Waits for the disk only if `must` says
- * so. */
+/* Looks at up to `row_count` rows of a victim; chooses one if there is none. Waits for
+ * the disk only if `must` says so. */
 static status clean(struct cold *cold, struct cold_table *table, uint32_t row_count, bool must)
 {
     const struct segment_shape *shape = &table->shape;

@@ -1,5 +1,5 @@
-/* All rows of a table on disk, in the order in which they lie there, for saves and exports; and their blocks, for saves
- * that link the files. */
+/* All rows of a table on disk, in the order in which they lie there, for saves and exports; and their blocks,
+ * for saves that link the files. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>

@@ -60,8 +60,8 @@ void distinct_layout(struct distinct *distinct, struct layout *l, size_t key_cou
 
 /* --- keys ------------------------------------------------------------------------------------- */
 
-/* Turns the counts into positions grouped by unique, each group in order of the data. occurrence_begin[u + 1] becomes
- * the begin of unique u, runs through its positions, and ends at the begin of unique u + 1. */
+/* Turns the counts into positions grouped by unique, each group in order of the data. occurrence_begin[u + 1]
+ * becomes the begin of unique u, runs through its positions, and ends at the begin of unique u + 1. */
 static void occurrences_group(const struct key_fields *fields, const struct micro_batch *m, struct ticket_table *out)
 {
     uint32_t sum = 0;

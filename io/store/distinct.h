@@ -1,6 +1,6 @@
-/* The asker's half of a ticket: the distinct keys of a micro-batch for one table. It is a function of the micro-batch
- * and of the fields that the table serves. It needs neither rows nor a store, so another node than the rows' may
- * compute it. The owner's half is store_resolve (io/store/store_ticket.h). */
+/* The asker's half of a ticket: the distinct keys of a micro-batch for one table. It is a function of the
+ * micro-batch and of the fields that the table serves. It needs neither rows nor a store, so another node
+ * than the rows' may compute it. The owner's half is store_resolve (io/store/store_ticket.h). */
 #ifndef HETERPS_IO_STORE_DISTINCT_H
 #define HETERPS_IO_STORE_DISTINCT_H
 
@@ -41,13 +41,13 @@ struct asked_keys {
     uint32_t *unique; /* [count]: the key's unique; the owner fills it in where keys may repeat, else NULL */
 };
 
-/* The distinct keys of the fields, numbered in order of first occurrence: each once. Of `out` fills unique_count,
- * unique_of, occurrence_begin and occurrence. The keys stay until the memory is used again. */
+/* The distinct keys of the fields, numbered in order of first occurrence: each once. Of `out` fills
+ * unique_count, unique_of, occurrence_begin and occurrence. The keys stay until the memory is used again. */
 struct asked_keys distinct_keys(const struct distinct *distinct, const struct key_fields *fields,
                                 const struct micro_batch *m, struct ticket_table *out);
 
-/* All keys of the fields, each as often as it occurs, in order of the data, for an owner that tells them apart at
- * no cost while it resolves them. Until distinct_end they use memory of `out`. */
+/* All keys of the fields, each as often as it occurs, in order of the data, for an owner that tells them
+ * apart at no cost while it resolves them. Until distinct_end they use memory of `out`. */
 struct asked_keys distinct_all(const struct distinct *distinct, const struct key_fields *fields,
                                const struct micro_batch *m, struct ticket_table *out);
 /* Completes `out`, of which the owner has filled in unique_count, the asked keys' unique, and in
@@ -83,8 +83,8 @@ static inline bool key_walk_on(struct key_walk *walk)
     return true;
 }
 
-/* Keys are hashes already, but the hash is not known here. Two rounds of folding and multiplying by 2^64 over the
- * golden ratio (odd, so nothing is lost) make the upper bits depend on every bit of the key. */
+/* Keys are hashes already, but the hash is not known here. Two rounds of folding and multiplying by 2^64 over
+ * the golden ratio (odd, so nothing is lost) make the upper bits depend on every bit of the key. */
 static inline uint64_t key_mix(uint64_t key)
 {
     key = (key ^ key >> 32) * UINT64_C(0x9e3779b97f4a7c15);
@@ -97,10 +97,11 @@ static inline void distinct_clear(const struct distinct *distinct)
     memset(distinct->slot, 0, sizeof *distinct->slot << distinct->slot_bits);
 }
 
-/* The number of the key; a new key gets the next number: distinct->key has it, and *unique_count grows by one. No
- * processor predicts whether a key is new, so no branch asks: an empty slot is taken for one of the next number, whose
- * place in distinct->key has the key already. The only branch finds another key in the slot, which is rare. There is
- * room for the key even if it is not new: of n keys before it there are at most n numbers. */
+/* The number of the key; a new key gets the next number: distinct->key has it, and *unique_count grows
+ * by one. No processor predicts whether a key is new, so no branch asks: an empty slot is taken for
+ * one of the next number, whose place in distinct->key has the key already. The only branch finds
+ * another key in the slot, which is rare. There is room for the key even if it is not new: of n keys
+ * before it there are at most n numbers. */
 static inline uint32_t distinct_number(const struct distinct *distinct, uint64_t key, uint32_t *unique_count)
 {
     const size_t mask = ((size_t)1 << distinct->slot_bits) - 1;

@@ -32,8 +32,8 @@ struct part {
     uint64_t place; /* of its first row */
 };
 
-/* Copies of rows. A row's place chooses its entry, and the last row that came there stays; the key is kept, too,
- * because a candidate's place may have another key's row. */
+/* Copies of rows. A row's place chooses its entry, and the last row that came there stays; the key is kept,
+ * too, because a candidate's place may have another key's row. */
 struct kept {
     uint64_t *key;   /* [count]                 */
     uint32_t *place; /* [count]; NO_PLACE: the entry is empty */
@@ -347,8 +347,8 @@ static status pump(struct filed *f)
     return flush(f);
 }
 
-/* The bytes at the place are there: of the row, or of another row whose key has the same tag. Then it goes on to the
- * next possible place. */
+/* The bytes at the place are there: of the row, or of another row whose key has the same tag. Then it goes
+ * on to the next possible place. */
 static void reading_end(struct filed *f, uint32_t index)
 {
     struct reading *r = &f->reading[index];

@@ -1,18 +1,18 @@
-/* The place of rows for which RAM has no room, as a table of functions. The store does not know whether it is a disk
- * (io/store/cold.h), the files of a save (io/store/filed.h) or, in tests, something far away. A row lies in RAM or in
- * its home; in both only while it is read (`is_copy`). To add a home: io/README.md. Rows of other nodes:
- * engine/node/owned.h.
+/* The place of rows for which RAM has no room, as a table of functions. The store does not know whether it is
+ * a disk (io/store/cold.h), the files of a save (io/store/filed.h) or, in tests, something far away. A row
+ * lies in RAM or in its home; in both only while it is read (`is_copy`). To add a home: io/README.md. Rows of
+ * other nodes: engine/node/owned.h.
  *
  *     ask ── find, find, … ── bring ──▶ the batch is under way ──▶ `arrived` for each row
  *                                                              ──▶ home->arrived reaches the batch
  *     put ◀── a row leaves RAM               poll looks after it all
  *
- * One thread uses a home, and calls come back soon; transfers go on meanwhile. The thread calls home_poll often, which
- * finishes them. These calls, but not home_find, call `arrived` and `is_dead`. Only home_change is for threads that
- * update rows.
+ * One thread uses a home, and calls come back soon; transfers go on meanwhile. The thread calls home_poll
+ * often, which finishes them. These calls, but not home_find, call `arrived` and `is_dead`. Only home_change
+ * is for threads that update rows.
  *
- * A store whose rows all lie in RAM has no home: NULL. The store calls the functions below. Without a home, or without
- * an optional function, they find nothing, have nothing under way and write nothing. */
+ * A store whose rows all lie in RAM has no home: NULL. The store calls the functions below. Without a home,
+ * or without an optional function, they find nothing, have nothing under way and write nothing. */
 #ifndef HETERPS_IO_STORE_HOME_H
 #define HETERPS_IO_STORE_HOME_H
 
@@ -44,8 +44,8 @@ struct home_counts {
     uint64_t false_count;         /* reads that found another row                              */
 };
 
-/* Blocks of a file that are written and will not change. The descriptor is the home's, valid until the next call of
- * another function. */
+/* Blocks of a file that are written and will not change. The descriptor is the home's, valid until the
+ * next call of another function. */
 struct home_stretch {
     char path[4096];
     int fd;
@@ -118,8 +118,8 @@ struct home_kind {
     /* About how many bytes a row takes of a table's part of the home's budget. */
     uint64_t (*row_bytes)(uint32_t span_floats);
     uint64_t table_bytes_least; /* and the least bytes of a table                          */
-    /* Keeps names, path and the store's part of the options. MEMORY, IO; INVALID: a table's bytes are too few;
-     * SYSTEM. */
+    /* Keeps names, path and the store's part of the options. MEMORY, IO; INVALID: a
+     * table's bytes are too few; SYSTEM. */
     status (*open)(struct home **home, const struct home_options *options);
 };
 
@@ -139,8 +139,8 @@ static inline void home_prefetch(const struct home *home, uint32_t table, uint64
     if (home != NULL && home->vt->prefetch != NULL) home->vt->prefetch(home, table, key);
 }
 
-/* Whether the home may have the row. If so, the row is on its way to the span, and `arrived` will say whether it was
- * there. */
+/* Whether the home may have the row. If so, the row is on its way to the span, and `arrived`
+ * will say whether it was there. */
 static inline bool home_find(struct home *home, const struct home_row *row)
 {
     return home != NULL && home->vt->find(home, row);
@@ -158,8 +158,8 @@ static inline bool home_has_arrived(const struct home *home, uint64_t batch)
     return home == NULL || home->arrived >= batch;
 }
 
-/* Takes a row that leaves RAM; the home must not have its key, and no batch may be open. Only where there is a home.
- * FULL: the table, its budget, and the setting to raise. */
+/* Takes a row that leaves RAM; the home must not have its key, and no batch may be open. Only where there is
+ * a home. FULL: the table, its budget, and the setting to raise. */
 MUST_USE static inline status home_put(struct home *home, uint32_t table, uint64_t key, const float *span)
 {
     return home->vt->put(home, table, key, span);
@@ -171,8 +171,9 @@ static inline void home_change(struct home *home, uint32_t table, float *const *
     if (home != NULL && home->vt->change != NULL) home->vt->change(home, table, span, count);
 }
 
-/* Finishes the transfers that are done; with `wait` waits until one is, or none is under way. IO: file, byte, reason.
- * CORRUPT: a row came back with other bytes than were put. After a failure every call fails likewise. */
+/* Finishes the transfers that are done; with `wait` waits until one is, or none is under way.
+ * IO: file, byte, reason. CORRUPT: a row came back with other bytes than were put. After a
+ * failure every call fails likewise. */
 MUST_USE static inline status home_poll(struct home *home, bool wait)
 {
     return home != NULL ? home->vt->poll(home, wait) : ST_OK;
@@ -183,8 +184,8 @@ MUST_USE static inline status home_settle(struct home *home) { return home != NU
 
 /* --- all rows --------------------------------------------------------------------------------- */
 
-/* Goes through the rows of a table, while the home is settled: one walk at a time, and no batch until the walk has
- * ended. */
+/* Goes through the rows of a table, while the home is settled: one walk at a time, and no
+ * batch until the walk has ended. */
 static inline void home_walk_begin(struct home *home, uint32_t table)
 {
     if (home != NULL) home->vt->walk_begin(home, table);
@@ -213,8 +214,8 @@ MUST_USE static inline status home_write_out(struct home *home)
     return home != NULL && home->vt->write_out != NULL ? home->vt->write_out(home) : ST_OK;
 }
 
-/* The table's next stretch behind file `number` (0: the first), ascending: all blocks of a file, or those that no
- * stretch has given; only of files with living rows. False: there is no further stretch. */
+/* The table's next stretch behind file `number` (0: the first), ascending: all blocks of a file, or those
+ * that no stretch has given; only of files with living rows. False: there is no further stretch. */
 static inline bool home_stretch_next(struct home *home, uint32_t table, bool is_all, uint64_t number,
                                      struct home_stretch *stretch)
 {

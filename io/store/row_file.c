@@ -126,8 +126,8 @@ status row_file_open(struct row_file *file, const char *path, const uint8_t *dat
     if (memcmp(h->magic, ROW_FILE_MAGIC, sizeof h->magic) != 0)
         FAIL(INVALID, "%s: byte 0: not a file of rows (expected \"%s\")", path, ROW_FILE_MAGIC);
     bool is_sealed = XXH3_64bits(h, offsetof(struct row_file_header, checksum)) == h->checksum;
-    /* A file of another version may have its checksum elsewhere; where the checksum does not hold here, damage is as
-     * likely. */
+    /* A file of another version may have its checksum elsewhere; where the checksum does not
+     * hold here, damage is as likely. */
     if (h->version < ROW_FILE_F32_VERSION || h->version > ROW_FILE_VERSION)
         FAIL(INVALID, "%s: byte 8: version %u, where this program reads 1 to %u: written by a newer heterps-run%s",
              path, h->version, ROW_FILE_VERSION, is_sealed ? "" : ", or damaged");

@@ -16,7 +16,8 @@
  *   64      a block each:  its rows, each the key (8 bytes) and span_floats float32; then the xxh3-64 of these
  *                          rows, its seed the number of the block, so that a block in another's place is noticed
  *
- * The file is valid if every checksum holds and its length is the one that it says. Damage is located to a block. */
+ * The file is valid if every checksum holds and its length is the one that it says. Damage is located to a
+ * block. */
 #ifndef HETERPS_IO_STORE_ROW_FILE_H
 #define HETERPS_IO_STORE_ROW_FILE_H
 
@@ -79,8 +80,8 @@ struct row_file {
     const char *path; /* borrowed, for messages, as is `data` */
     const uint8_t *data;
 };
-/* Checks header and length: INVALID, or CORRUPT, with the byte. Keeps `path` and `data` (a file_map's) as long as the
- * file is used. */
+/* Checks header and length: INVALID, or CORRUPT, with the byte. Keeps `path` and `data` (a
+ * file_map's) as long as the file is used. */
 MUST_USE status row_file_open(struct row_file *file, const char *path, const uint8_t *data, size_t bytes);
 /* A block of it: which bytes, which rows (both ends excluded), and whether they match their checksum. */
 struct row_file_block {

@@ -1,4 +1,5 @@
-/* The file format of rows on disk. A segment is a file that is written once, front to back, and never changed:
+/* The file format of rows on disk. A segment is a file that is written once, front to back, and never
+ * changed:
  *
  *     | block 0 | block 1 | … | block n-1 | trailer |         a block is what one read brings: rows, and the xxh3 of
  *                                                             all of it, with the segment's number and the block's
@@ -28,8 +29,8 @@ struct segment_shape {
 
 /* The shape for rows of this span, in segments of about segment_bytes. */
 struct segment_shape segment_shape_of(uint32_t span_floats, uint64_t segment_bytes);
-/* The shape of a file of `block_count` blocks of this length, to read a stretch of it. False: there are no such
- * blocks. */
+/* The shape of a file of `block_count` blocks of this length, to read a stretch of it.
+ * False: there are no such blocks. */
 bool segment_shape_of_blocks(struct segment_shape *shape, uint32_t span_floats, uint32_t block_bytes,
                              uint32_t block_count);
 static inline uint32_t segment_rows(const struct segment_shape *s) { return s->block_rows * s->block_count; }
@@ -49,8 +50,8 @@ uint32_t segment_block_rows(const uint8_t *block);
 void segment_block_begin(const struct segment_shape *s, uint8_t *block);
 /* Puts the hash of a block that gets no more rows. */
 void segment_block_seal(const struct segment_shape *s, uint8_t *block, uint64_t number, uint32_t block_index);
-/* The hash of consecutive sealed blocks, from the hash of the blocks before (0 at first) and one more block. Reads the
- * hash in the block's head, not the block: once this hash is checked, it is as good. */
+/* The hash of consecutive sealed blocks, from the hash of the blocks before (0 at first) and one more block.
+ * Reads the hash in the block's head, not the block: once this hash is checked, it is as good. */
 uint64_t segment_hash_add(uint64_t before, const uint8_t *block);
 /* CORRUPT: file, byte, expected and found hash. */
 MUST_USE status segment_block_check(const struct segment_shape *s, const uint8_t *block, uint64_t number,

@@ -1,6 +1,6 @@
-/* Who owns a row, where several owners share tables. Every table has SHARD_COUNT fixed parts, by a mix of the key, and
- * every owner has a run of them, all runs about equally long. So the owner follows from the key and from the set of
- * owners alone. */
+/* Who owns a row, where several owners share tables. Every table has SHARD_COUNT fixed parts, by a mix of
+ * the key, and every owner has a run of them, all runs about equally long. So the owner follows from the key
+ * and from the set of owners alone. */
 #ifndef HETERPS_IO_STORE_SHARD_H
 #define HETERPS_IO_STORE_SHARD_H
 

@@ -1,5 +1,5 @@
-/* Opening and closing: a fixed budget becomes rows in RAM for every table (store_ram.c), and one home, if it has a
- * budget. */
+/* Opening and closing: a fixed budget becomes rows in RAM for every table (store_ram.c),
+ * and one home, if it has a budget. */
 #include "io/store/store_internal.h"
 
 #include <inttypes.h>
@@ -24,8 +24,8 @@ uint64_t example_keys_of(const struct store_options *o, uint32_t t)
     return others == o->example.field_count ? 0 : o->example.key_count_max - others;
 }
 
-/* Tickets whose rows may be pinned while another one must find room: a step's update ends one step after its last
- * ticket. In RAM alone no row has to leave. */
+/* Tickets whose rows may be pinned while another one must find room: a step's update ends one step after its
+ * last ticket. In RAM alone no row has to leave. */
 static uint64_t tickets_pinned(const struct store_options *options)
 {
     if (options->looks_up) return 0;
@@ -45,8 +45,8 @@ static uint64_t shared_bytes(uint64_t bytes, uint64_t part, uint64_t whole)
     return (uint64_t)((unsigned __int128)bytes * part / whole);
 }
 
-/* Gives the tables without a part their parts, so that rows are in the proportion of shares; each gets `least` bytes if
- * there are as many. INVALID: the tables ask for more than there is. */
+/* Gives the tables without a part their parts, so that rows are in the proportion of shares; each gets
+ * `least` bytes if there are as many. INVALID: the tables ask for more than there is. */
 static status budget_divide(const char *name, uint64_t whole, uint64_t least, struct part *part, uint32_t count)
 {
     uint64_t given = 0, wanted = 0;

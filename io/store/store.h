@@ -1,6 +1,6 @@
-/* All rows of all tables on a node, behind tickets: a slot's keys are prepared ahead of time, and a stage runs only
- * when the ticket is ready. Rows live in RAM, within a fixed byte budget. If there is a budget for a disk, the rows
- * that are used least live there (io/store/cold.h), or in another home (io/store/home.h).
+/* All rows of all tables on a node, behind tickets: a slot's keys are prepared ahead of time, and a stage
+ * runs only when the ticket is ready. Rows live in RAM, within a fixed byte budget. If there is a budget for
+ * a disk, the rows that are used least live there (io/store/cold.h), or in another home (io/store/home.h).
  *
  *   index (buckets, sized from the budget, never rehashed)               rows (one reserved range a table)
  *   key ──hash──▶ [ key | row number ] … ─────────────────────────────▶ [ vector | state | counters ] …
@@ -12,17 +12,17 @@
  *     store_rows.h      rows by key or number, and all of them         store_figures.h   what it has done
  *     store_life.h      rows that come and go                          store_touch.h     memory that is resident
  *
- * Threads: one thread prepares with STORE_CREATE (the training feed), and one other may prepare with STORE_LOOKUP
- * meanwhile, because an entry is published with release order after its row is complete; the modes write nothing else
- * that is shared. Any other caller of store_prepare must take turns. Where store_takes_turns, one thread at a time uses
- * the store at all.
+ * Threads: one thread prepares with STORE_CREATE (the training feed), and one other may prepare with
+ * STORE_LOOKUP meanwhile, because an entry is published with release order after its row is complete; the
+ * modes write nothing else that is shared. Any other caller of store_prepare must take turns. Where
+ * store_takes_turns, one thread at a time uses the store at all.
  *
- * A row keeps its number and its place in memory. In RAM alone: until the store is closed. Where rows come and go:
- * until a sweep (store_life.h), which removes some rows and moves others. With a disk: until every ticket that names it
- * is released.
+ * A row keeps its number and its place in memory. In RAM alone: until the store is closed. Where rows come
+ * and go: until a sweep (store_life.h), which removes some rows and moves others. With a disk: until every
+ * ticket that names it is released.
  *
- * Workload: a create-or-find a key of a micro-batch (hundred thousand a millisecond), a fifth of them new at first and
- * almost none later. */
+ * Workload: a create-or-find a key of a micro-batch (hundred thousand a millisecond), a fifth of them new
+ * at first and almost none later. */
 #ifndef HETERPS_IO_STORE_STORE_H
 #define HETERPS_IO_STORE_STORE_H
 
@@ -66,8 +66,8 @@ struct store_options {
     struct example_shape example;
 };
 
-/* MEMORY: a table's share of the budget cannot hold one micro-batch's keys. Of the options it keeps only the callbacks
- * and the tables' names. */
+/* MEMORY: a table's share of the budget cannot hold one micro-batch's keys. Of the options it keeps only the
+ * callbacks and the tables' names. */
 MUST_USE status store_open(struct store **store, const struct store_options *options);
 void store_close(struct store *store);
 /* Whether rows may lie elsewhere than in RAM. */

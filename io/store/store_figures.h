@@ -19,8 +19,8 @@ struct store_counts {
     struct home_counts disk;
 };
 struct store_counts store_counts(const struct store *store, uint32_t table);
-/* The same as of the last ticket, or the last settling, of a store with a disk; else zeros. Any thread, while others
- * use the store. */
+/* The same as of the last ticket, or the last settling, of a store with a disk; else zeros. Any
+ * thread, while others use the store. */
 struct store_counts store_counts_told(const struct store *store, uint32_t table);
 
 /* The fate of rows since open, complete once store_purge has found the dead ones. */

@@ -1,5 +1,5 @@
-/* The parts of the store, and what they share. Each part calls those above it in this list; calls the other way go by
- * pointers:
+/* The parts of the store, and what they share. Each part calls those above it in this list;
+ * calls the other way go by pointers:
  *
  *     home.h, distinct.c     where rows lie beside RAM; the asker's half of a ticket
  *     store_ram.c            the index, and rows of RAM
@@ -53,8 +53,8 @@ _Static_assert(sizeof(struct bucket) == CACHE_LINE_BYTES, "a look-up is one cach
 #define TIERED_ROWS       13u
 #define TIERED_CELL_BYTES ((4 * sizeof(struct bucket) + TIERED_ROWS - 1) / TIERED_ROWS)
 
-/* A row, and the ticket that has created it. A row that was first taken for a living row of the home is noted later
- * than other rows of its ticket. */
+/* A row, and the ticket that has created it. A row that was first taken for a living row of the home is noted
+ * later than other rows of its ticket. */
 struct created {
     uint32_t row, ticket;
 };
@@ -101,8 +101,8 @@ struct store_table {
     uint32_t unadmitted_count;
     bool is_purged; /* no row of the home is dead */
     struct store_life_counts lives;
-    /* with a home: rows [0, used_count) have been in use; the rows of these not in use now are a list: the span of each
-     * begins with the number of the next */
+    /* with a home: rows [0, used_count) have been in use; the rows of these not in use now are a list: the
+     * span of each begins with the number of the next */
     uint32_t used_count, free_count, free_row;
     /* rows with this serial or a later one are pinned: tickets that name them are not released */
     uint32_t serial_pinned;
@@ -144,9 +144,10 @@ struct key_run {
     struct asked_keys asked;
     struct ticket_table *out;
 };
-/* Finds or makes the rows of all keys, and numbers the distinct keys in order of first occurrence. Fills asked.unique;
- * and of `out` unique_count, row, span, and in occurrence_begin[u + 1] how often unique u occurs. FULL, IO, CORRUPT as
- * store_prepare. In io/isa/store.c, for each instruction set of engine/base/isa.h; all kernels give the same. */
+/* Finds or makes the rows of all keys, and numbers the distinct keys in order of first occurrence. Fills
+ * asked.unique; and of `out` unique_count, row, span, and in occurrence_begin[u + 1] how often unique u
+ * occurs. FULL, IO, CORRUPT as store_prepare. In io/isa/store.c, for each instruction set of
+ * engine/base/isa.h; all kernels give the same. */
 typedef status keys_settle_kernel(const struct key_run *run);
 keys_settle_kernel keys_settle_base, keys_settle_avx2, keys_settle_avx512;
 
@@ -198,8 +199,8 @@ static inline bool bucket_is_full(const struct bucket *bucket)
 static inline struct cell *bucket_find(struct bucket *bucket, uint64_t key)
 {
     struct cell *cell = bucket->cell;
-    /* Relaxed: the key is read again below, after the row. An empty cell has key 0; a cell with that key comes before
-     * it. */
+    /* Relaxed: the key is read again below, after the row. An empty cell has key 0; a cell
+     * with that key comes before it. */
 #pragma GCC unroll 4
     for (uint32_t i = BUCKET_CELLS; i-- > 0;)
         if (atomic_load_explicit(&bucket->cell[i].shared_key, memory_order_relaxed) == key) cell = &bucket->cell[i];
@@ -231,8 +232,8 @@ static inline void row_publish(struct store_table *table, uint32_t row, uint64_t
 
 static inline void row_count_add(struct store_table *table)
 {
-    /* Relaxed: this thread is the only one that changes it. Release: whoever sees the count sees the row's cell and
-     * span. */
+    /* Relaxed: this thread is the only one that changes it. Release: whoever sees the
+     * count sees the row's cell and span. */
     uint64_t count = atomic_load_explicit(&table->shared_row_count, memory_order_relaxed);
     atomic_store_explicit(&table->shared_row_count, count + 1, memory_order_release);
     if (count % TOUCH_ROWS == 0) bell_ring(table->grown_bell);
@@ -306,8 +307,8 @@ bool row_is_hidden(const struct store *store, uint32_t table_index, uint64_t row
 void life_layout(struct store *store, struct layout *l, const struct store_options *options);
 MUST_USE status life_open(struct store *store, const struct store_options *options);
 void life_close(struct store *store);
-/* The ticket that has just been prepared ends its step: counts the step's keys, in ascending order where order
- * matters. */
+/* The ticket that has just been prepared ends its step: counts the step's keys, in
+ * ascending order where order matters. */
 MUST_USE status life_step_end(struct store *store);
 /* The fate that ends a row's life, if it is over. */
 enum row_fate life_fate(const struct store *store, const struct store_table *table, const float *span);
@@ -332,16 +333,16 @@ MUST_USE status rows_move_out(struct store *store, uint32_t table_index, uint64_
 
 /* Called by the home: see io/store/home.h. */
 void ticket_row_arrived(void *context, const struct home_row *row, bool is_found);
-/* Gives the key, whose cell is `place`, a row of RAM. The row is the one in the home, on its way, or a new one with its
- * initial values. FULL: there is no room. */
+/* Gives the key, whose cell is `place`, a row of RAM. The row is the one in the home, on its way, or a new
+ * one with its initial values. FULL: there is no room. */
 MUST_USE status row_bring(struct store *store, uint32_t table_index, uint64_t key, struct cell *place, uint32_t *row);
 /* The same for look-ups: copies the values to `span`, and makes no row. */
 void row_copy(struct store *store, uint32_t table_index, uint64_t key, float *span);
-/* For keys_settle. The cell of a key that was not found; made, if the key has no row anywhere. NULL: the key is not
- * admitted. */
+/* For keys_settle. The cell of a key that was not found; made, if the key has no row anywhere.
+ * NULL: the key is not admitted. */
 MUST_USE status cell_settle(struct store *store, uint32_t table_index, uint64_t key, struct cell **cell);
-/* Counts an occurrence of a key without a row; for a new key, writes its initial values to the ticket's scratch.
- * Returns the key's unique. */
+/* Counts an occurrence of a key without a row; for a new key, writes its initial values to the ticket's
+ * scratch. Returns the key's unique. */
 uint32_t unadmitted_settle(struct store *store, uint32_t table_index, uint64_t key, uint32_t *unique_count,
                            struct ticket_table *out);
 

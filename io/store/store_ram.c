@@ -1,19 +1,20 @@
-/* Rows in RAM: for every table an array of spans, an index, and for each row the bucket of the index that has its key.
+/* Rows in RAM: for every table an array of spans, an index, and for each row the bucket
+ * of the index that has its key.
  *
  *     bucket of the index, a cache line:   | key  row + 1  mark | key  row + 1  mark | … | key  row + 1  mark |   four
  *
- * A key lies in the bucket that its hash chooses or, if that is full, in the next bucket with room; cells are filled
- * from the front, and row + 1 is 0 in an empty one. A table with room for R rows has R / 3 buckets, so at most three
- * quarters of the cells are used: a look-up is one cache miss, and for a tenth of the keys of a full table two lines
- * side by side. Where rows leave for a home, a table has R 4 / 13 buckets, and nothing else for a row: nobody asks
- * there for the key of a row by its number.
+ * A key lies in the bucket that its hash chooses or, if that is full, in the next bucket with room; cells are
+ * filled from the front, and row + 1 is 0 in an empty one. A table with room for R rows has R / 3 buckets, so
+ * at most three quarters of the cells are used: a look-up is one cache miss, and for a tenth of the keys of a
+ * full table two lines side by side. Where rows leave for a home, a table has R 4 / 13 buckets, and nothing
+ * else for a row: nobody asks there for the key of a row by its number.
  *
  * The mark is for tickets (store_ticket.c).
  *
  * Memory is reserved whole and becomes resident as rows are created.
  *
- * In RAM alone rows are numbered in order of creation, and other threads may look them up meanwhile. Where rows leave
- * for a home and come back, one row after another has the same number. */
+ * In RAM alone rows are numbered in order of creation, and other threads may look them up meanwhile. Where
+ * rows leave for a home and come back, one row after another has the same number. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -62,8 +63,9 @@ static void cell_move(struct store_table *table, struct cell *to, struct bucket 
     if (table->bucket_of) table->bucket_of[row - 1] = (uint32_t)bucket_index(table, to_bucket);
 }
 
-/* Empties a cell. A key behind a full bucket must still be found from its first bucket on: so a key that had to pass
- * the hole moves into it, as long as there is such a key. In the end the hole moves to the end of its bucket. */
+/* Empties a cell. A key behind a full bucket must still be found from its first bucket on: so a key
+ * that had to pass the hole moves into it, as long as there is such a key. In the end the hole
+ * moves to the end of its bucket. */
 static void cell_remove(struct store_table *table, struct bucket *bucket, struct cell *hole)
 {
     struct bucket *at = bucket;
@@ -157,8 +159,8 @@ uint64_t row_key(const struct store_table *table, uint64_t row)
 
 /* --- all rows --------------------------------------------------------------------------------- */
 
-/* Where rows leave for a home: by buckets. The cell that fills a hole is looked at, too: its row was looked at before,
- * or comes from a bucket ahead. */
+/* Where rows leave for a home: by buckets. The cell that fills a hole is looked at, too: its row was looked
+ * at before, or comes from a bucket ahead. */
 static void buckets_walk(struct store_table *table, row_look *look, void *context)
 {
     for (uint64_t b = 0; b < table->bucket_count; b++) {
@@ -175,8 +177,8 @@ static void buckets_walk(struct store_table *table, row_look *look, void *contex
     }
 }
 
-/* In RAM alone rows are numbered in order of creation: the rows that stay move down, and the spans behind them are
- * zeroed, like those of rows that were never used. */
+/* In RAM alone rows are numbered in order of creation: the rows that stay move down, and the spans behind
+ * them are zeroed, like those of rows that were never used. */
 static void numbers_walk(struct store_table *table, row_look *look, void *context)
 {
     const uint64_t count = row_count_of(table);

@@ -1,9 +1,10 @@
 /* Room in RAM: which rows are pinned, and which leave for their home.
  *
- * A row is in RAM while a ticket that is not released names it: it is pinned. Of the other rows the least used leave. A
- * hand goes over the index, in long strides so that it thins it out evenly; it halves each row's uses, and moves out a
- * row that has no uses left (the clock with counters, GCLOCK: Smith, ACM TODS 1978, section 3.3). The cell's mark tells
- * whether a row is pinned: serials are dealt in order, so those of tickets in flight are the last ones.
+ * A row is in RAM while a ticket that is not released names it: it is pinned. Of the other rows the least
+ * used leave. A hand goes over the index, in long strides so that it thins it out evenly; it halves each
+ * row's uses, and moves out a row that has no uses left (the clock with counters, GCLOCK: Smith, ACM TODS
+ * 1978, section 3.3). The cell's mark tells whether a row is pinned: serials are dealt in order, so those of
+ * tickets in flight are the last ones.
  *
  * Which rows exist, and with which values, does not depend on any of this. */
 #include <inttypes.h>
@@ -119,8 +120,8 @@ static uint64_t hand_next(const struct store_table *table, uint64_t bucket)
                                                              : bucket + table->hand_stride - table->bucket_count;
 }
 
-/* About the golden section of the buckets, without a divisor in common with their number, so that every bucket has its
- * turn. */
+/* About the golden section of the buckets, without a divisor in common with their number, so
+ * that every bucket has its turn. */
 static uint64_t hand_stride_of(uint64_t bucket_count)
 {
     uint64_t stride = (uint64_t)((double)bucket_count * 0.6180339887498949) | 1;

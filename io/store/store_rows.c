@@ -77,9 +77,9 @@ static status row_put_new(const struct store *store, struct store_table *table, 
     return ST_OK;
 }
 
-/* A model is loaded row by row. The fewer instructions lie between two look-ups in the index, the more of its misses
- * are under way at a time. The number of a new row does not come out of the index, or the work on the row would wait
- * for it. */
+/* A model is loaded row by row. The fewer instructions lie between two look-ups in the index, the more
+ * of its misses are under way at a time. The number of a new row does not come out of the index, or the
+ * work on the row would wait for it. */
 static status row_put(struct store *store, uint32_t table_index, uint64_t key, float **span, bool *was_there)
 {
     CHECK(table_index < store->table_count);

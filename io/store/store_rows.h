@@ -14,18 +14,18 @@ uint64_t store_key(const struct store *store, uint32_t table, uint64_t row);
 float *store_span(struct store *store, uint32_t table, uint64_t row);
 /* Whether the key has a row; in RAM alone. */
 bool store_has(const struct store *store, uint32_t table, uint64_t key);
-/* Adds a row (loading a model); *span is its zeroed span. FULL as store_prepare; INVALID: the key has a row. Nobody
- * else may use the store meanwhile. */
+/* Adds a row (loading a model); *span is its zeroed span. FULL as store_prepare; INVALID: the key has a row.
+ * Nobody else may use the store meanwhile. */
 MUST_USE status store_insert(struct store *store, uint32_t table, uint64_t key, float **span);
 /* The same for a key that may have a row: its span is then zeroed and given. */
 MUST_USE status store_put(struct store *store, uint32_t table, uint64_t key, float **span);
 
-/* Rows of a table that exist once the ticket of this number is done; in RAM alone this is row_count. While the store is
- * settled. */
+/* Rows of a table that exist once the ticket of this number is done; in RAM alone this is
+ * row_count. While the store is settled. */
 uint64_t store_row_count_at(const struct store *store, uint32_t table, uint64_t row_count, uint32_t ticket);
-/* Goes through all rows of a table that live once the ticket of this number is done. In RAM alone: the first row_count
- * rows, or all that are not hidden, in order of creation, while others may create more. With a disk: in any order,
- * while the store is settled and nobody uses it. */
+/* Goes through all rows of a table that live once the ticket of this number is done. In RAM alone: the first
+ * row_count rows, or all that are not hidden, in order of creation, while others may create more. With a
+ * disk: in any order, while the store is settled and nobody uses it. */
 struct store_walk {
     struct store *store;
     uint32_t table;
@@ -43,8 +43,8 @@ void store_walk_close(struct store_walk *walk);
 MUST_USE status store_keys(struct store *store, uint32_t table, uint64_t *key);
 /* Sorts keys, ascending, in place. */
 void store_keys_sort(uint64_t *key, uint64_t count);
-/* Copies the spans of existing rows, by key, to spans [count, span_floats], wherever the rows are. Nobody else may use
- * the store. */
+/* Copies the spans of existing rows, by key, to spans [count, span_floats], wherever the rows are.
+ * Nobody else may use the store. */
 MUST_USE status store_copy(struct store *store, uint32_t table, const uint64_t *key, uint32_t count, float *spans);
 
 #endif

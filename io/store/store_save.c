@@ -51,8 +51,8 @@ struct store_marks {
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-/* The inverse of an odd number, modulo 2^64, by Newton's iteration: each step doubles the number of right bits, three
- * at first. */
+/* The inverse of an odd number, modulo 2^64, by Newton's iteration: each step doubles the number
+ * of right bits, three at first. */
 static uint64_t inverse_of(uint64_t odd)
 {
     uint64_t x = odd;
@@ -364,8 +364,8 @@ bool store_save_take(struct store *store, uint32_t table_index, uint64_t *cursor
     struct marks_table *of = &m->table[table_index];
     for (uint64_t row = *cursor; row < of->limit; row++) {
         uint8_t seen = atomic_load_explicit(&of->shared_mark[row], memory_order_relaxed);
-        /* Acquire: the row's values, from the thread that has marked it. If it fails, the row is in the buffer, or will
-         * be. */
+        /* Acquire: the row's values, from the thread that has marked it. If it fails, the
+         * row is in the buffer, or will be. */
         if (!m->is_pending[seen] ||
             !atomic_compare_exchange_strong_explicit(&of->shared_mark[row], &seen, MARK_BUSY, memory_order_acquire,
                                                      memory_order_relaxed))

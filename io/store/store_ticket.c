@@ -1,15 +1,15 @@
 /* Preparing tickets: the owner's half, and both halves together; and rows that arrive from the home.
  *
- * The mark of a cell finds the distinct keys of a micro-batch without a table for them: it holds the number of the
- * unique that the row was in the last micro-batch that had it. The mark is believed if that unique of the present
- * micro-batch is this row, so nothing needs clearing. It belongs to the thread that creates; look-ups beside it number
- * their keys first, by a table.
+ * The mark of a cell finds the distinct keys of a micro-batch without a table for them: it holds the number
+ * of the unique that the row was in the last micro-batch that had it. The mark is believed if that unique of
+ * the present micro-batch is this row, so nothing needs clearing. It belongs to the thread that creates;
+ * look-ups beside it number their keys first, by a table.
  *
  * A row on its way from the home has its cell and its place in RAM already, so no key has two rows.
  *
- * Workload: store_prepare for every micro-batch, some 53,000 keys of which a quarter to all are distinct; the index
- * is far larger than any cache, so buckets are asked for ahead. The loop over the keys of a ticket that creates is
- * io/isa/store.c. */
+ * Workload: store_prepare for every micro-batch, some 53,000 keys of which a quarter to all are distinct;
+ * the index is far larger than any cache, so buckets are asked for ahead. The loop over the keys of a ticket
+ * that creates is io/isa/store.c. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,8 +119,8 @@ static status rows_create(struct store *store, uint32_t table_index, const struc
 
 /* --- the owner's half, where rows are looked up ---------------------------------------------------- */
 
-/* The row of the key of unique u, if it is one of the first row_count; else its span points to the initial values in
- * the ticket's scratch. */
+/* The row of the key of unique u, if it is one of the first row_count; else its span points to the initial
+ * values in the ticket's scratch. */
 static void unique_look_up(struct store *store, uint32_t table_index, uint64_t row_count, uint64_t key, uint32_t unique,
                            struct ticket_table *out)
 {
@@ -215,8 +215,8 @@ void store_table_leave(struct store *store, uint32_t table) { store->table[table
 
 size_t store_key_count_max(const struct store *store) { return store->key_count_max; }
 
-/* Whether an existing row of the table keeps its number for good: then other threads can find the row beside the thread
- * that creates. */
+/* Whether an existing row of the table keeps its number for good: then other threads can find the row
+ * beside the thread that creates. */
 static bool rows_stay(const struct store_table *table) { return !table->is_tiered && !row_life_is_on(&table->life); }
 
 /* The row of a key, or ROW_NONE if it does not exist yet. */
@@ -255,8 +255,8 @@ void store_number(const struct store *store, const struct distinct *slots, const
     ticket->is_numbered = true;
 }
 
-/* The owner's half of a table whose rows have been sought: makes the missing ones, in order of the data. Finds rows
- * that were made meanwhile. */
+/* The owner's half of a table whose rows have been sought: makes the missing ones, in order of the data.
+ * Finds rows that were made meanwhile. */
 static status sought_resolve(struct store *store, uint32_t table_index, struct ticket_table *out)
 {
     struct store_table *table = &store->table[table_index];
@@ -271,8 +271,8 @@ static status sought_resolve(struct store *store, uint32_t table_index, struct t
     return ST_OK;
 }
 
-/* The owner's half of a table whose keys are numbered. No key repeats, so the results for repeated keys go into memory
- * that nobody needs. */
+/* The owner's half of a table whose keys are numbered. No key repeats, so the results for repeated keys go
+ * into memory that nobody needs. */
 static status numbered_resolve(struct store *store, uint32_t table_index, enum store_mode mode,
                                struct ticket_table *out)
 {

@@ -53,8 +53,8 @@ static bool index_touch(const struct store_touch *touch, const struct store_tabl
     return true;
 }
 
-/* Touches the next piece of each table whose rows have come near; *has_more: some table lacks bytes that the data may
- * need. */
+/* Touches the next piece of each table whose rows have come near; *has_more: some table
+ * lacks bytes that the data may need. */
 static bool rows_touch(struct store_touch *touch, bool *has_more)
 {
     *has_more = false;

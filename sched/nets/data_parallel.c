@@ -315,8 +315,8 @@ status parallel_run(const struct parallel_machines *machines, struct parallel_jo
     status st = ST_OK;
     for (uint32_t j = 0; j < count; j++) r.steps[j] = count > 1 ? 4 : steps + 1;
     if (count > 1) {
-        /* The first job alone gives the begins of the others, and a short run of all the steps of each beside the
-         * slowest. */
+        /* The first job alone gives the begins of the others, and a short run of all the
+         * steps of each beside the slowest. */
         double slowest = 0;
         TRY_GOTO(jobs_run(machines, jobs, 1, &r), done);
         for (uint32_t j = 0; j < count; j++) r.begin[j] = jobs[0].step_seconds * j / count;

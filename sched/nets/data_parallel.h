@@ -1,6 +1,6 @@
-/* Training of nets on machines with cards, in simulated time: how fast parameter servers, a ring all-reduce and RALP
- * are, alone and beside each other on the same links. A step of synchronous training is laid out as tasks
- * (sched/flow.h), and several steps of several jobs are run together.
+/* Training of nets on machines with cards, in simulated time: how fast parameter servers, a ring all-reduce
+ * and RALP are, alone and beside each other on the same links. A step of synchronous training is laid out as
+ * tasks (sched/flow.h), and several steps of several jobs are run together.
  *
  *     servers      a process pulls each layer's parameters, computes, and pushes each layer's gradients. A layer's
  *                  parameters lie on one server: in the order of layers, each goes to the server with the fewest bytes
@@ -13,11 +13,12 @@
  *                  return. Each of several nodes of the back holds a part of each of its layers: it receives all
  *                  activations, and takes a part of the time
  *
- * With servers and RALP, a job's workers on one machine are one process, like TensorFlow's worker with several cards:
- * it pulls and pushes once. With all-reduce, each worker is a process. A process sends and receives at no more than its
- * own rate each way, also within a machine: it copies, packs and unpacks. A server takes what its machine's link
- * brings. A machine has one link out and one in, which streams share fairly; but a process and a server send each other
- * one layer after another. Updates of parameters, sums within a process, and latency take no time here. */
+ * With servers and RALP, a job's workers on one machine are one process, like TensorFlow's worker with
+ * several cards: it pulls and pushes once. With all-reduce, each worker is a process. A process sends and
+ * receives at no more than its own rate each way, also within a machine: it copies, packs and unpacks. A
+ * server takes what its machine's link brings. A machine has one link out and one in, which streams share
+ * fairly; but a process and a server send each other one layer after another. Updates of parameters, sums
+ * within a process, and latency take no time here. */
 #ifndef HETERPS_SCHED_NETS_DATA_PARALLEL_H
 #define HETERPS_SCHED_NETS_DATA_PARALLEL_H
 
@@ -32,8 +33,8 @@ enum parallel_way { PARALLEL_SERVERS, PARALLEL_ALL_REDUCE, PARALLEL_RALP };
 struct parallel_machines {
     uint32_t count;
     double link_rate, process_rate; /* bytes a second, each way */
-    /* A layer is computed as soon as its own parameters are there, and its gradients leave as soon as they are known;
-     * false: a process first pulls all layers, and sends gradients once all are computed. */
+    /* A layer is computed as soon as its own parameters are there, and its gradients leave as soon as they
+     * are known; false: a process first pulls all layers, and sends gradients once all are computed. */
     bool overlaps;
 };
 
@@ -52,8 +53,8 @@ struct parallel_job {
     double compute_seconds; /* of a worker's card a step */
 };
 
-/* Runs the jobs beside each other until each has made at least `steps` steps, and sets their figures, which are of the
- * time in which all jobs run. Jobs begin one after another within a step of the first. MEMORY. */
+/* Runs the jobs beside each other until each has made at least `steps` steps, and sets their figures, which
+ * are of the time in which all jobs run. Jobs begin one after another within a step of the first. MEMORY. */
 MUST_USE status parallel_run(const struct parallel_machines *machines, struct parallel_job *jobs, uint32_t count,
                              uint32_t steps);
 

@@ -1,7 +1,7 @@
-/* Convolutional networks as tables of layers, for planning RALP's and HetPipe's models, which this program does not
- * train. A table is made by code from the published description (nets.def, net_table.c); nothing is measured. Layers
- * stand in the order of the forward pass; a branch of an inception module or a residual block is one layer after
- * another, so that a cut after any layer is a cut through the whole net. */
+/* Convolutional networks as tables of layers, for planning RALP's and HetPipe's models, which this program
+ * does not train. A table is made by code from the published description (nets.def, net_table.c); nothing is
+ * measured. Layers stand in the order of the forward pass; a branch of an inception module or a residual
+ * block is one layer after another, so that a cut after any layer is a cut through the whole net. */
 #ifndef HETERPS_SCHED_NETS_NET_H
 #define HETERPS_SCHED_NETS_NET_H
 
@@ -43,8 +43,8 @@ typedef enum {
 } net_id;
 extern const char *const net_names[NET_ID_COUNT + 1]; /* the last is NULL */
 
-/* The net of that name, whose last layer tells `classes` classes (1 to NET_CLASSES_MAX). INVALID: there is no such
- * name, with all names, or the number of classes is out of range; MEMORY. On failure *net is empty. */
+/* The net of that name, whose last layer tells `classes` classes (1 to NET_CLASSES_MAX). INVALID: there is no
+ * such name, with all names, or the number of classes is out of range; MEMORY. On failure *net is empty. */
 MUST_USE status net_make(struct net *net, const char *name, uint32_t classes);
 void net_free(struct net *net);
 

@@ -8,8 +8,8 @@
 #define NET_COLUMNS_MAX 8u
 #define NET_IMAGE       UINT32_MAX /* as a layer: the image */
 
-/* Beside its weights a convolution has a bias for each channel, or batch normalisation that shifts, or scales and
- * shifts. */
+/* Beside its weights a convolution has a bias for each channel, or batch normalisation
+ * that shifts, or scales and shifts. */
 enum net_norm { NET_BIAS, NET_SHIFT, NET_SCALE_SHIFT };
 /* VALID: windows lie within the image; SAME: there are ceil(size / stride) of them. */
 enum net_padding { NET_SAME, NET_VALID };
@@ -43,8 +43,8 @@ void net_dropout(struct net_build *b);
 /* The sum of two values of one shape, in the block of this name. */
 void net_add(struct net_build *b, const char *block, struct net_value one, struct net_value other);
 
-/* An inception module: columns of layers, from net_module_begin to net_module_end, which joins their ends. net_column
- * begins each column. */
+/* An inception module: columns of layers, from net_module_begin to net_module_end, which joins their ends.
+ * net_column begins each column. */
 void net_module_begin(struct net_build *b);
 /* The next layers read what the module reads. */
 void net_column(struct net_build *b);

@@ -76,8 +76,8 @@ static void net_vgg19(struct net_build *b) { vgg(b, (const uint32_t[]){2, 2, 4, 
 
 /* --- residual ---------------------------------------------------------------------------------- */
 
-/* A bottleneck: 1 x 1 with the stride, 3 x 3, 1 x 1, beside the block's input, or a convolution of it where the shapes
- * differ. */
+/* A bottleneck: 1 x 1 with the stride, 3 x 3, 1 x 1, beside the block's input, or a convolution
+ * of it where the shapes differ. */
 static void bottleneck(struct net_build *b, const char *block, uint32_t channels, uint32_t stride)
 {
     const struct net_value in = b->at;

@@ -1,5 +1,5 @@
-/* Q-learning of automata. An episode is an itinerary of one structure; steps are learned from the last to the first, so
- * that later costs of a batch reach it in one episode. */
+/* Q-learning of automata. An episode is an itinerary of one structure; steps are learned from the last to the
+ * first, so that later costs of a batch reach it in one episode. */
 #include "sched/trees/automaton_learn.h"
 
 #include <stdlib.h>

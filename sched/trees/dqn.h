@@ -1,5 +1,5 @@
-/* DynPartition's agent as published (sections 4.1 and 6; details from its public implementation): a network says how
- * much each node of a tree adds to the reward on each device; a whole placement earns the reward.
+/* DynPartition's agent as published (sections 4.1 and 6; details from its public implementation): a network
+ * says how much each node of a tree adds to the reward on each device; a whole placement earns the reward.
  *
  *     state      [128, 32]: nodes in order (left children, the node, right children); a row averages the sines and
  *                cosines of the node's position, depth, parent's position and whether it is a leaf
@@ -8,10 +8,11 @@
  *     learning   an episode is one placement; loss (reward - sum of the chosen)^2 of 32 episodes drawn from the last
  *                50,000, by Adam 5e-4
  *
- * Other states than the published one (enum dqn_state) have other rows with other contents; a row has a device.
+ * Other states than the published one (enum dqn_state) have other rows with other contents; a row has a
+ * device.
  *
- * Nodes beyond a tree's are masked: they are not placed and not in the sum. Arithmetic is float in a fixed order: the
- * same seed and episodes give the same bytes. */
+ * Nodes beyond a tree's are masked: they are not placed and not in the sum. Arithmetic is float in a fixed
+ * order: the same seed and episodes give the same bytes. */
 #ifndef HETERPS_SCHED_TREES_DQN_H
 #define HETERPS_SCHED_TREES_DQN_H
 

@@ -53,8 +53,8 @@ static inline void frontier_take(struct frontier *f, uint32_t kind, uint32_t bat
     }
 }
 
-/* Computes all nodes by an automaton; with NULL, and where the automaton has no answer, by the agenda. Returns the
- * number of batches; stops at batch_max. */
+/* Computes all nodes by an automaton; with NULL, and where the automaton has no answer, by the agenda.
+ * Returns the number of batches; stops at batch_max. */
 uint32_t frontier_run(struct frontier *f, const struct automaton *automaton, uint32_t *batch_of, uint32_t batch_max);
 
 #endif

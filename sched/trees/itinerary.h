@@ -1,12 +1,12 @@
-/* An itinerary: the nodes of a micro-batch in the order in which they are computed, cut into batches. A batch's nodes
- * are of one kind and in ascending order, and every node comes in an earlier batch than its parents. A policy decides
- * which nodes come together (batching.def).
+/* An itinerary: the nodes of a micro-batch in the order in which they are computed, cut into batches. A
+ * batch's nodes are of one kind and in ascending order, and every node comes in an earlier batch than its
+ * parents. A policy decides which nodes come together (batching.def).
  *
  *     nodes        0 leaf   1 leaf   2 inner of 0, 1   3 leaf   4 inner of 2, 3
  *     order        0 1 3 | 2 | 4        batch_begin 0 3 4 5        batch_kind leaf inner inner
  *
- * Every micro-batch needs one, so nothing is allocated, and time is linear in nodes and children: `heterps-run bench
- * trees`, nanoseconds a node on an EPYC (Zen 5):
+ * Every micro-batch needs one, so nothing is allocated, and time is linear in nodes and children:
+ * `heterps-run bench trees`, nanoseconds a node on an EPYC (Zen 5):
  *
  *                                                       node   height   agenda   learned
  *     25 binary trees of 5 to 34 words                   1.3       13       22        19
@@ -54,16 +54,16 @@ struct itinerary_scratch {
 void itinerary_layout(struct itinerary *it, struct layout *l, size_t node_max);
 void itinerary_scratch_layout(struct itinerary_scratch *s, struct layout *l, size_t node_max, size_t edge_max);
 
-/* Makes the itinerary of nodes whose kinds are below kind_count <= TREE_KINDS_MAX. The same nodes and policy give the
- * same itinerary. */
+/* Makes the itinerary of nodes whose kinds are below kind_count <= TREE_KINDS_MAX. The same nodes and
+ * policy give the same itinerary. */
 void itinerary_make(struct itinerary *it, const struct tree_nodes *nodes, uint32_t kind_count,
                     const struct batching *policy, struct itinerary_scratch *scratch);
 
-/* No itinerary has fewer batches: the most nodes of a kind on one path, summed over kinds (the depth of each kind's own
- * graph in ED-Batch). */
+/* No itinerary has fewer batches: the most nodes of a kind on one path, summed over kinds (the depth of each
+ * kind's own graph in ED-Batch). */
 uint32_t itinerary_bound(const struct tree_nodes *nodes, uint32_t kind_count, struct itinerary_scratch *scratch);
-/* Its parts: sets chain[n] to the most nodes of n's own kind on a path from n up, with n, and longest[kind_count] to
- * the greatest of each kind. */
+/* Its parts: sets chain[n] to the most nodes of n's own kind on a path from n up, with n, and
+ * longest[kind_count] to the greatest of each kind. */
 void itinerary_chains(const struct tree_nodes *nodes, uint32_t kind_count, uint32_t *scratch, uint32_t *chain,
                       uint32_t *longest);
 

@@ -1,5 +1,5 @@
-/* The page of plan --trees: figures 7 to 12 and 14 of DynPartition as far as they show times, and the grid. It looks
- * like the page of sched/plan_page.h. */
+/* The page of plan --trees: figures 7 to 12 and 14 of DynPartition as far as they show times, and the grid.
+ * It looks like the page of sched/plan_page.h. */
 #ifndef HETERPS_SCHED_TREES_PAGE_TREES_H
 #define HETERPS_SCHED_TREES_PAGE_TREES_H
 

@@ -14,8 +14,8 @@ double place_least_seconds(const struct place_units *u, const struct place_machi
 
 /* --- together --------------------------------------------------------------------------------- */
 
-/* Least seconds of `count` units of a kind on a device, or, with more than two devices, on several like it, each with a
- * launch of its own. */
+/* Least seconds of `count` units of a kind on a device, or, with more than two devices, on several like it,
+ * each with a launch of its own. */
 static double units_seconds(const struct place_machine *m, uint32_t device, uint32_t kind, uint32_t count)
 {
     double least = place_seconds(m, device, kind, count);
@@ -34,9 +34,9 @@ static double split_load(const struct place_machine *m, uint32_t kind, uint32_t 
     return (m->is_synchronous || others == 0 ? 1 : share) * place_seconds(m, 0, kind, first) + by * least;
 }
 
-/* The least that a batch adds to the weighted sum of all devices' times: the first device has weight `share`, the
- * others divide the rest. Weights with sum one make the sum no more than the time of the busiest device. Times are
- * straight between sizes, so a least split is at one of the sizes. */
+/* The least that a batch adds to the weighted sum of all devices' times: the first device has weight `share`,
+ * the others divide the rest. Weights with sum one make the sum no more than the time of the busiest device.
+ * Times are straight between sizes, so a least split is at one of the sizes. */
 static double batch_load(const struct place_units *u, const struct place_machine *m, uint32_t batch, double share)
 {
     const uint32_t count = u->it.batch_begin[batch + 1] - u->it.batch_begin[batch], kind = u->it.batch_kind[batch];
@@ -50,8 +50,8 @@ static double batch_load(const struct place_units *u, const struct place_machine
     return least;
 }
 
-/* Finds the earliest begin of a unit of this and later batches, and the least time that follows a unit of this and
- * earlier batches. Returns the longest path. */
+/* Finds the earliest begin of a unit of this and later batches, and the least time that follows a unit of
+ * this and earlier batches. Returns the longest path. */
 static double windows_find(const struct place_units *u, const struct place_machine *m, double *begin, double *tail,
                            double *batch_begin, double *batch_tail)
 {

@@ -1,4 +1,5 @@
-/* The times of nodes of a graph's trees on devices: work counted for each cell, divided by declared rates (cluster.h).
+/* The times of nodes of a graph's trees on devices: work counted for each cell, divided
+ * by declared rates (cluster.h).
  *
  *     n nodes of a kind together   overhead + max(n flops / rate, (weights + n moved) / memory bandwidth)
  *     a message                    latency + bytes / link bandwidth
@@ -27,15 +28,15 @@ struct place_cells {
     double root_bytes;
 };
 
-/* The forward pass of a graph's first tree op; units: of each state, 0: as the graph has it. With `classes` every node
- * has an output of kind kind_count, a product of [units, classes]. Sets *tree to the op's node. INVALID: the graph has
- * no [tree], or more kinds than can be placed; path: for messages. */
+/* The forward pass of a graph's first tree op; units: of each state, 0: as the graph has it. With `classes`
+ * every node has an output of kind kind_count, a product of [units, classes]. Sets *tree to the op's node.
+ * INVALID: the graph has no [tree], or more kinds than can be placed; path: for messages. */
 MUST_USE status place_cells_of_graph(struct place_cells *cells, uint32_t *tree, const struct graph *graph,
                                      const char *path, uint32_t units, uint32_t classes);
 /* Sets seconds[PLACE_SIZES] of the nodes, or outputs, of a kind. */
 void place_seconds_declare(double *seconds, const struct place_work *work, const struct cluster_rates *rates);
-/* Sets the bytes that travel, and the links: device 0 is the host, to which every other device has a link of its rates
- * [device_count]; a message between two others takes the time of both links. */
+/* Sets the bytes that travel, and the links: device 0 is the host, to which every other device has a link of
+ * its rates [device_count]; a message between two others takes the time of both links. */
 void place_links_declare(struct place_machine *m, const struct place_cells *cells, bool has_outputs,
                          const struct cluster_rates *const *rates);
 

@@ -1,22 +1,23 @@
-/* Ours: a policy that places units by features, learned by reinforcement. It takes up what DynPartition leaves open in
- * sections 9.3, 10.1 and 10.2: a reward relative to the time of all on the processor, networks for which a card pays,
- * locality in neighbouring nodes.
+/* Ours: a policy that places units by features, learned by reinforcement. It takes up what DynPartition
+ * leaves open in sections 9.3, 10.1 and 10.2: a reward relative to the time of all on the processor, networks
+ * for which a card pays, locality in neighbouring nodes.
  *
- * A decision is about a piece of a batch (one kind, one height): units with about equal slack, in a stretch of the
- * list. Pieces of a batch that go to one device share its launch. Cutting by slack pays: long paths go to the device
- * that is fast with few nodes, units with time for a round trip to the one that is fast with many (`plan --trees`,
- * memory 150, 16 trees, 14 cores and an H100: 1.24 times as fast as the card alone; with as many pieces cut by the list
- * alone 1.12). Batches are walked upwards while a clock runs; a piece goes to a device with probability
+ * A decision is about a piece of a batch (one kind, one height): units with about equal slack, in a stretch
+ * of the list. Pieces of a batch that go to one device share its launch. Cutting by slack pays: long paths go
+ * to the device that is fast with few nodes, units with time for a round trip to the one that is fast with
+ * many (`plan --trees`, memory 150, 16 trees, 14 cores and an H100: 1.24 times as fast as the card alone;
+ * with as many pieces cut by the list alone 1.12). Batches are walked upwards while a clock runs; a piece
+ * goes to a device with probability
  *
  *     softmax over devices of sum of weight[f] * feature[f](piece, device)
  *
- * and, after learning, to the most probable one. Features are ratios of times, so weights learned for some trees serve
- * similar trees and any number of devices; time is linear in units and children.
+ * and, after learning, to the most probable one. Features are ratios of times, so weights learned for some
+ * trees serve similar trees and any number of devices; time is linear in units and children.
  *
- * Learning is REINFORCE (Williams 1992): an episode is a placement of one list; the reward is minus its time over that
- * of all on the first device. Among several placements of one list, each is weighed by its reward less their mean, over
- * their deviation. Steps are Adam's. The weights kept are those that placed all lists best by most probable devices, so
- * they are never worse than the first ones. */
+ * Learning is REINFORCE (Williams 1992): an episode is a placement of one list; the reward is minus its time
+ * over that of all on the first device. Among several placements of one list, each is weighed by its reward
+ * less their mean, over their deviation. Steps are Adam's. The weights kept are those that placed all lists
+ * best by most probable devices, so they are never worse than the first ones. */
 #ifndef HETERPS_SCHED_TREES_PLACE_LEARN_H
 #define HETERPS_SCHED_TREES_PLACE_LEARN_H
 
@@ -44,9 +45,9 @@ struct place_policy {
 /* The weights that learning begins with: early end and locality. */
 extern const struct place_policy place_policy_first;
 
-/* Places all units (together): device[count]. With `draw` devices are drawn, and the gradient of the placement's log
- * probability is added to gradient[PLACE_FEATURES]; if both are NULL, the most probable devices are taken. Returns the
- * placement's seconds. */
+/* Places all units (together): device[count]. With `draw` devices are drawn, and the gradient of the
+ * placement's log probability is added to gradient[PLACE_FEATURES]; if both are NULL, the most probable
+ * devices are taken. Returns the placement's seconds. */
 double place_walk(uint8_t *device, const struct place_policy *policy, const struct place_units *u,
                   const struct place_machine *m, struct place_clock *clock, struct draw *draw, double *gradient);
 
@@ -66,9 +67,9 @@ struct place_learn_options {
 /* policy: the first weights, then the learned ones. Returns their noisy mean ratio over all lists. */
 double place_learn(struct place_policy *policy, const struct place_learn_options *options);
 
-/* Hill climbing from a placement: moves to another device a batch, all batches from one up, a piece of all batches up
- * to one, a piece of a batch, and in lists of up to 64 units a unit, as long as that saves time and trials are left.
- * Scratch: [count]. Returns the placement's seconds. */
+/* Hill climbing from a placement: moves to another device a batch, all batches from one up, a piece of all
+ * batches up to one, a piece of a batch, and in lists of up to 64 units a unit, as long as that saves time
+ * and trials are left. Scratch: [count]. Returns the placement's seconds. */
 double place_climb(uint8_t *device, const struct place_units *u, const struct place_machine *m,
                    struct place_clock *clock, uint8_t *scratch, uint32_t trials);
 

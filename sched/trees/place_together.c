@@ -1,5 +1,5 @@
-/* The time of a placement whose units are computed together: batch by batch, a launch for each device with units of the
- * batch, a message for each pair of devices between which its values go. */
+/* The time of a placement whose units are computed together: batch by batch, a launch for each device with
+ * units of the batch, a message for each pair of devices between which its values go. */
 #include <math.h>
 
 #include "sched/trees/tree_place.h"

@@ -1,5 +1,5 @@
-/* Random structures: binary trees, expressions, graphs. A tree's nodes come in the order in which its text closes
- * brackets. */
+/* Random structures: binary trees, expressions, graphs. A tree's nodes come in the order in
+ * which its text closes brackets. */
 #include "sched/trees/random_trees.h"
 
 #include <math.h>
@@ -65,8 +65,8 @@ double math_value(const struct tree_nodes *nodes, uint32_t node, const double *v
 
 #define MATH_CHILDREN_MAX 4u
 
-/* Puts an operator over children that were put one after another. A sum or product that is too large loses its last
- * children, down to one, of which the sine is taken. */
+/* Puts an operator over children that were put one after another. A sum or product that is too large loses
+ * its last children, down to one, of which the sine is taken. */
 static uint32_t operator_put(struct tree_nodes *nodes, double *value, uint32_t kind, const uint32_t *children,
                              uint32_t child_count)
 {

@@ -1,6 +1,6 @@
-/* Placement policies compared on random trees: the time that a batch of trees takes by each, how near ours is to the
- * proven optimum, and how it learns. Ours learns from the first half of the lists; all figures are of the other
- * half. */
+/* Placement policies compared on random trees: the time that a batch of trees takes by each, how near
+ * ours is to the proven optimum, and how it learns. Ours learns from the first half of the lists; all
+ * figures are of the other half. */
 #ifndef HETERPS_SCHED_TREES_STUDY_H
 #define HETERPS_SCHED_TREES_STUDY_H
 

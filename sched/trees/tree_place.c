@@ -34,8 +34,8 @@ static void child_put(struct place_units *u, uint32_t child)
     if (!u->is_output[u->count - 1]) u->is_root[child] = false;
 }
 
-/* Right are the last half of a root's children, without the middle one, and all units below them; an output lies where
- * its node does. A child of several units is right if one of them puts it there. */
+/* Right are the last half of a root's children, without the middle one, and all units below them; an output
+ * lies where its node does. A child of several units is right if one of them puts it there. */
 static void sides_find(struct place_units *u)
 {
     for (uint32_t i = u->count; i-- > 0;) {

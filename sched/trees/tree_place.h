@@ -1,19 +1,19 @@
-/* Where nodes of trees are computed: devices with rates of their own, links between them, and the time that a placement
- * takes (DynPartition, sections 4 to 6).
+/* Where nodes of trees are computed: devices with rates of their own, links between them, and the time that a
+ * placement takes (DynPartition, sections 4 to 6).
  *
- * A unit is a node, or a node's output (what the model says of the node). Units come in an order in which children are
- * before parents, and every device computes its own units in this order. A unit takes
+ * A unit is a node, or a node's output (what the model says of the node). Units come in an order in which
+ * children are before parents, and every device computes its own units in this order. A unit takes
  *
  *     seconds                      on its device
  *     latency + bytes * a_byte     for its value, once to each device that needs it
  *
- * Asynchronous: devices and links work side by side; a unit begins when its device is free and its children's values
- * are there; a value leaves when it is computed and its link is free. Synchronous: units and messages come one after
- * the other.
+ * Asynchronous: devices and links work side by side; a unit begins when its device is free and its
+ * children's values are there; a value leaves when it is computed and its link is free. Synchronous: units
+ * and messages come one after the other.
  *
- * Together: units of one batch (place_units_batch) on one device are computed at once, in seconds[…] of their number,
- * so that they share the cost of a launch; their values from another device travel in one message. Inputs of nodes
- * (words) come from device 0, the host, and values of roots go there:
+ * Together: units of one batch (place_units_batch) on one device are computed at once, in seconds[…] of their
+ * number, so that they share the cost of a launch; their values from another device travel in one message.
+ * Inputs of nodes (words) come from device 0, the host, and values of roots go there:
  *
  *     batch          device 0                        device 1
  *     leaves         3 of them: seconds[0][leaf](3)  1 message of 5 words, 5 of them: seconds[1][leaf](5)
@@ -28,8 +28,9 @@
 #define PLACE_DEVICES_MAX 8u
 #define PLACE_KINDS_MAX   16u
 #define PLACE_EXACT_MAX   20u /* units                                        */
-/* Policies that learn or climb place a piece of a batch at once: units with about equal slack in a stretch of the list.
- * A unit's slack is the number of levels by which the longest path through it is shorter than the longest of all. */
+/* Policies that learn or climb place a piece of a batch at once: units with about equal slack in a
+ * stretch of the list. A unit's slack is the number of levels by which the longest path through it is
+ * shorter than the longest of all. */
 #define PLACE_SLACKS    16u
 #define PLACE_STRETCHES 4u
 #define PLACE_PIECES    (PLACE_SLACKS * PLACE_STRETCHES)
@@ -77,11 +78,11 @@ double place_seconds(const struct place_machine *m, uint32_t device, uint32_t ki
 
 /* Room for unit_max units with child_max children in all. */
 void place_units_layout(struct place_units *u, struct layout *l, size_t unit_max, size_t child_max);
-/* A unit for every node, of the node's kind. Unless output_kind is TREE_NONE, an output of this kind follows each:
- * twice as many units, and one more child for each node. */
+/* A unit for every node, of the node's kind. Unless output_kind is TREE_NONE, an output of this kind follows
+ * each: twice as many units, and one more child for each node. */
 void place_units_of_nodes(struct place_units *u, const struct tree_nodes *nodes, uint32_t output_kind);
-/* Sets which units are computed together if they are on one device: nodes by the policy, and after them all outputs.
- * Scratch must have room for as many nodes. */
+/* Sets which units are computed together if they are on one device: nodes by the policy, and after them all
+ * outputs. Scratch must have room for as many nodes. */
 void place_units_batch(struct place_units *u, const struct batching *policy, struct itinerary_scratch *scratch);
 
 /* --- time ------------------------------------------------------------------------------------- */
@@ -111,9 +112,10 @@ struct place_result place_time(struct place_clock *c, const struct place_units *
 
 /* Seconds of a unit on its fastest device. */
 double place_least_seconds(const struct place_units *u, const struct place_machine *m, uint32_t unit);
-/* Seconds that every placement takes at least: the greater of the critical path, with every unit on its best device and
- * no time for travel, and the load, shared evenly by devices. Together, the load is that of a run of batches, shared so
- * that the busiest device has least to do, with what must come before and after the run. Scratch: [5 * count + 1]. */
+/* Seconds that every placement takes at least: the greater of the critical path, with every unit on its best
+ * device and no time for travel, and the load, shared evenly by devices. Together, the load is that of a run
+ * of batches, shared so that the busiest device has least to do, with what must come before and after the
+ * run. Scratch: [5 * count + 1]. */
 double place_bound(const struct place_units *u, const struct place_machine *m, double *scratch);
 
 /* --- policies --------------------------------------------------------------------------------- */

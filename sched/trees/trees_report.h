@@ -1,5 +1,5 @@
-/* The findings of plan --trees: placement policies on random trees of a graph's cells, one tree at a time as in
- * DynPartition, a batch of trees, and a grid of memories and batches. */
+/* The findings of plan --trees: placement policies on random trees of a graph's cells, one tree at a time as
+ * in DynPartition, a batch of trees, and a grid of memories and batches. */
 #ifndef HETERPS_SCHED_TREES_TREES_REPORT_H
 #define HETERPS_SCHED_TREES_TREES_REPORT_H
 

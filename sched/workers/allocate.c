@@ -50,8 +50,8 @@ static status allocate_ed(struct allocation *a, const struct workers_cluster *c,
     return ST_OK;
 }
 
-/* The search for the pairs of nodes with the most similar workers: the greatest ratio of two workers' examples a
- * second, or of their memory, is least. */
+/* The search for the pairs of nodes with the most similar workers: the greatest ratio of two workers'
+ * examples a second, or of their memory, is least. */
 struct pairs {
     const struct workers_cluster *c;
     const struct workers_model *m;

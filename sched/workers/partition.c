@@ -1,6 +1,7 @@
-/* The dynamic programme. A state at a cut before layer j is: the used cards (a set, as a number in mixed radix, as
- * cards of a node are alike), the node of the last card, and that of the next, which says how fast gradients come back
- * across the cut. L^2 / 2 runs of layers, times 4 * 4 * 4 * 16 for four cards of four nodes. */
+/* The dynamic programme. A state at a cut before layer j is: the used cards (a set, as a number in
+ * mixed radix, as cards of a node are alike), the node of the last card, and that of the next,
+ * which says how fast gradients come back across the cut. L^2 / 2 runs of layers, times 4 * 4 * 4 *
+ * 16 for four cards of four nodes. */
 #include "sched/workers/partition.h"
 
 #include <math.h>

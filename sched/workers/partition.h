@@ -1,12 +1,14 @@
-/* Layers over the cards of a virtual worker: an exact optimum. Source: HetPipe (Park et al., USENIX ATC 2020), section
- * 4 and 7, which solves it as an integer programme; here by dynamic programming over layers and sets of cards.
+/* Layers over the cards of a virtual worker: an exact optimum. Source: HetPipe (Park et al., USENIX
+ * ATC 2020), section 4 and 7, which solves it as an integer programme; here by dynamic programming
+ * over layers and sets of cards.
  *
  *     stage 0            stage 1                 stage k - 1         each card has one stage, of at least one layer;
  *     layers 0 … a       a + 1 … b        …      … L - 1             in which order the cards come is found, too
  *
- * A stage's time is that of its layers, forward and backward, and of receiving activations from the stage before and
- * gradients from the stage behind. The plan makes the greatest of these times least; among such plans it spends least
- * time on receiving. Every stage fits its card (workers_memory_of); stages hold fewer and fewer minibatches. */
+ * A stage's time is that of its layers, forward and backward, and of receiving activations from the stage
+ * before and gradients from the stage behind. The plan makes the greatest of these times least; among
+ * such plans it spends least time on receiving. Every stage fits its card (workers_memory_of); stages
+ * hold fewer and fewer minibatches. */
 #ifndef HETERPS_SCHED_WORKERS_PARTITION_H
 #define HETERPS_SCHED_WORKERS_PARTITION_H
 

@@ -1,5 +1,6 @@
-/* Proposes virtual workers for a model and a cluster: which cards (allocate.def), which layers on each (partition.h),
- * and how many minibatches in flight. Source: HetPipe (Park et al., USENIX ATC 2020), sections 4, 7 and 8. */
+/* Proposes virtual workers for a model and a cluster: which cards (allocate.def), which layers on
+ * each (partition.h), and how many minibatches in flight. Source: HetPipe (Park et al., USENIX
+ * ATC 2020), sections 4, 7 and 8. */
 #ifndef HETERPS_SCHED_WORKERS_PROPOSE_H
 #define HETERPS_SCHED_WORKERS_PROPOSE_H
 
@@ -35,8 +36,8 @@ MUST_USE status workers_divide(struct partition *workers, const struct workers_m
                                const struct workers_cluster *cluster, const struct allocation *a, uint32_t in_flight,
                                uint32_t sharers, uint32_t *misfit);
 
-/* Nm is the least that reaches PROPOSE_SATURATED of the greatest rate that every worker's memory allows. INFEASIBLE,
- * with the sum: a worker's memory is too small for one minibatch; as allocate. */
+/* Nm is the least that reaches PROPOSE_SATURATED of the greatest rate that every worker's memory allows.
+ * INFEASIBLE, with the sum: a worker's memory is too small for one minibatch; as allocate. */
 MUST_USE status workers_propose(struct proposal *p, const struct workers_model *model,
                                 const struct workers_cluster *cluster, const struct propose_options *options);
 /* The sentence that says what a worker's cards lack for in_flight minibatches. */

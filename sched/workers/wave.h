@@ -1,5 +1,5 @@
-/* The rules of waves and of the clock distance, for pipelines of threads (engine/sync/wsp.c) and simulated ones
- * (wave_run.h) alike. Source: HetPipe (Park et al., USENIX ATC 2020), sections 4 and 5.
+/* The rules of waves and of the clock distance, for pipelines of threads (engine/sync/wsp.c) and simulated
+ * ones (wave_run.h) alike. Source: HetPipe (Park et al., USENIX ATC 2020), sections 4 and 5.
  *
  *   in flight          at most Nm minibatches a pipeline: one misses at most s_local = Nm - 1 updates of its own
  *   wave               Nm minibatches of a pipeline, numbered c = p / Nm; at its end their sum goes to the others

@@ -1,6 +1,6 @@
-/* Lays waves out as a graph of tasks, runs it, and reads the times. A task of flow.h computes before it receives; it
- * holds its card for both, so later tasks wait as long as if it received first. Streams that share a link thus do so in
- * the last part of their tasks, not in the first. */
+/* Lays waves out as a graph of tasks, runs it, and reads the times. A task of flow.h computes before it
+ * receives; it holds its card for both, so later tasks wait as long as if it received first. Streams that
+ * share a link thus do so in the last part of their tasks, not in the first. */
 #include "sched/workers/wave_run.h"
 
 #include <math.h>
@@ -95,8 +95,8 @@ static void served_set(struct lay *l)
         }
 }
 
-/* Adds a transfer of a worker from a card, or from a server (card_out is FLOW_NONE), to a card or a server: between
- * nodes over the receiving node's link, within a node over the cards' links. */
+/* Adds a transfer of a worker from a card, or from a server (card_out is FLOW_NONE), to a card or a server:
+ * between nodes over the receiving node's link, within a node over the cards' links. */
 static uint32_t transfer_add(struct lay *l, uint32_t v, uint32_t place, double bytes, uint32_t from, uint32_t card_out,
                              uint32_t to, uint32_t card_in)
 {
@@ -245,8 +245,8 @@ static void rate_read(const struct lay *l, struct wave_result *r)
     r->node_bytes /= (double)l->minibatches * run->worker_count;
 }
 
-/* Finds the updates that each minibatch misses when it begins at a stage, and the minibatches that the stage holds
- * then. A pull brings every wave whose clock is over. */
+/* Finds the updates that each minibatch misses when it begins at a stage, and the minibatches that the stage
+ * holds then. A pull brings every wave whose clock is over. */
 static void staleness_read(const struct lay *l, struct wave_result *r, uint32_t v, uint32_t q)
 {
     const struct wave_run *run = l->run;

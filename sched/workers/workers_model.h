@@ -1,6 +1,6 @@
-/* The demands of a model on the cards that train it, for planning virtual workers (HetPipe, section 7): sums over its
- * layers of weights, of bytes kept for the backward pass, of seconds on each type of card; and the bytes across each
- * cut.
+/* The demands of a model on the cards that train it, for planning virtual workers (HetPipe, section 7):
+ * sums over its layers of weights, of bytes kept for the backward pass, of seconds on each type of card;
+ * and the bytes across each cut.
  *
  *     layers   0     1     2    …   L - 1
  *     cuts   0     1     2     3  …       L      cut[i] is before layer i: activations there, gradients back
@@ -35,9 +35,9 @@ struct workers_cluster {
     double inside, between;
 };
 
-/* The nodes of a cluster's text: a type with more units than per_node makes several nodes; the slowest declared ways
- * count for all. INVALID, with file and line: memory or rates are not given; INFEASIBLE: more nodes than
- * WORKERS_NODES_MAX. */
+/* The nodes of a cluster's text: a type with more units than per_node makes several nodes; the slowest
+ * declared ways count for all. INVALID, with file and line: memory or rates are not given; INFEASIBLE:
+ * more nodes than WORKERS_NODES_MAX. */
 MUST_USE status workers_cluster_of(struct workers_cluster *to, const struct cluster *cluster);
 
 struct workers_model {
@@ -54,12 +54,12 @@ struct workers_model {
 
 /* A model of zeros with room for the layers and types. MEMORY. workers_model_free. */
 MUST_USE status workers_model_make(struct workers_model *m, uint32_t layer_count, uint32_t type_count);
-/* The model of a net on types that do flops[t] operations a second, three times its forward pass's for an example.
- * Borrows the net's name. */
+/* The model of a net on types that do flops[t] operations a second, three times its forward pass's for an
+ * example. Borrows the net's name. */
 MUST_USE status workers_model_of_net(struct workers_model *m, const struct net *net, double batch, const double *flops,
                                      uint32_t type_count);
-/* The model of an instance on its types, by oct. A cut carries half of the layer's bytes there and back. As an instance
- * says no more, a layer keeps its output for the backward pass. Borrows the instance's name. */
+/* The model of an instance on its types, by oct. A cut carries half of the layer's bytes there and back. As
+ * an instance says no more, a layer keeps its output for the backward pass. Borrows the instance's name. */
 MUST_USE status workers_model_of_instance(struct workers_model *m, const struct instance *instance);
 void workers_model_free(struct workers_model *m);
 
@@ -74,8 +74,9 @@ static inline double workers_weights(const struct workers_model *m, uint32_t fir
     return m->weight_bytes[end] - m->weight_bytes[first];
 }
 
-/* How many of in_flight minibatches the stage `index` of `count` holds at once: the first stage all, the last one
- * (forward and backward are one task there), stages between in even steps. A full stage starts no forward pass. */
+/* How many of in_flight minibatches the stage `index` of `count` holds at once: the first stage
+ * all, the last one (forward and backward are one task there), stages between in even steps. A
+ * full stage starts no forward pass. */
 uint32_t workers_held(uint32_t in_flight, uint32_t index, uint32_t count);
 
 /* Bytes that a stage of layers first … end - 1 keeps on its card while it holds `held` minibatches. */

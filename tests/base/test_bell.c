@@ -53,8 +53,8 @@ static bool side_look(void *context)
 {
     struct side *s = context;
     if (ring_try_pop(s->in, &s->popped)) return true;
-    /* As if the system took the waiter off its core between its look and its sleep: the moment at which a wake
-     * could be lost. */
+    /* As if the system took the waiter off its core between its look and its sleep: the moment
+     * at which a wake could be lost. */
     if (random_next(&s->seed) % 8 == 0)
         for (uint64_t end_ns = clock_ns() + random_next(&s->seed) % 8000; clock_ns() < end_ns;) continue;
     return false;

@@ -1,5 +1,5 @@
-/* Which processors a process may use: its affinity mask, cut by the quotas of its control groups, as written in
- * a tree of files that looks like the kernel's. */
+/* Which processors a process may use: its affinity mask, cut by the quotas of its control groups, as written
+ * in a tree of files that looks like the kernel's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -208,8 +208,8 @@ static void file_map__signal_of_another_mapping__ends_the_program(void **state)
     file_map_close(&map);
 }
 
-/* What the writer's writes meet: of each `write_fault`, if it is not 0, one is broken off by a signal, and the
- * next one ends early. */
+/* What the writer's writes meet: of each `write_fault`, if it is not 0, one is broken off by a
+ * signal, and the next one ends early. */
 static unsigned write_fault, write_count;
 ssize_t write(int fd, const void *data, size_t bytes)
 {

@@ -211,8 +211,8 @@ static bool holds_in_child(bool (*test)(void))
 #define BLOCK_BYTES   ((size_t)3 << 20)
 #define NEARLY(bytes) ((bytes) - ((size_t)1 << 20))
 
-/* A limit that leaves LEFT_BYTES: it is named; a block uses it up, but the room for the plan stays; and what it
- * does not leave cannot be taken. */
+/* A limit that leaves LEFT_BYTES: it is named; a block uses it up, but the room for the plan stays; and what
+ * it does not leave cannot be taken. */
 static bool limit_is_seen(int resource, const char *name, size_t used_bytes)
 {
     struct rlimit limit = {used_bytes + LEFT_BYTES, RLIM_INFINITY};

@@ -1,5 +1,5 @@
-/* Rings of both kinds: items arrive once, in each pusher's order, with what was written before; a ring is full
- * when it is full and empty when it is empty, whoever is at it. Also run under ThreadSanitizer. */
+/* Rings of both kinds: items arrive once, in each pusher's order, with what was written before; a ring is
+ * full when it is full and empty when it is empty, whoever is at it. Also run under ThreadSanitizer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -128,8 +128,8 @@ static void ring_many__index_left_behind__is_moved_on_by_others(void **state)
 
 /* --- many threads --------------------------------------------------------------------------------- */
 
-/* Each pusher sends item_count items, (pusher, number) each; every item's payload lies in plain memory, so that
- * what makes it visible is the ring's ordering alone. Payload places are taken from a free ring that the
+/* Each pusher sends item_count items, (pusher, number) each; every item's payload lies in plain memory, so
+ * that what makes it visible is the ring's ordering alone. Payload places are taken from a free ring that the
  * poppers give them back to: with no more places than cells no push may be refused. */
 struct stress {
     struct ring full, free;

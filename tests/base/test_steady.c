@@ -1,5 +1,6 @@
-/* Who allocates and who locks in steady state is counted: our own calls and those of the libraries. What the C library
- * itself does is seen in test_steady_static.c, since a program with cmocka is linked dynamically. */
+/* Who allocates and who locks in steady state is counted: our own calls and those of the
+ * libraries. What the C library itself does is seen in test_steady_static.c, since a program
+ * with cmocka is linked dynamically. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

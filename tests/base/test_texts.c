@@ -1,5 +1,5 @@
-/* Small helpers that others lean on: words that were meant, texts and lists of the heap, JSON as text, numbers
- * rounded to bfloat16. */
+/* Small helpers that others lean on: words that were meant, texts and lists of the heap, JSON as
+ * text, numbers rounded to bfloat16. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
-/* How near the ops on an example's vectors come to what the processor can do. Multiply-adds are compared with the peak
- * of independent ones; bytes, which count each tensor that a pass reads or writes once, with a copy of as many bytes.
+/* How near the ops on an example's vectors come to what the processor can do. Multiply-adds are
+ * compared with the peak of independent ones; bytes, which count each tensor that a pass reads or
+ * writes once, with a copy of as many bytes.
  *
  *     op_bench [ISA [OP]]       microseconds a micro-batch of 256, GFLOP/s, GB/s: medians of 7 repeats, and shares;
  *                               OP: only cases whose name begins with OP */

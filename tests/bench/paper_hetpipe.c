@@ -1,15 +1,15 @@
-/* Tables and figures of HetPipe, section 8, beside what we find, as Markdown, in simulation: virtual workers on four
- * nodes with four cards each.
+/* Tables and figures of HetPipe, section 8, beside what we find, as Markdown, in simulation: virtual workers
+ * on four nodes with four cards each.
  *
  *     paper_hetpipe [--waves N] [--seed N] [--jitter FILE] [--inside BYTES --between BYTES]
  *
- * --waves: of each run that measures waiting (1,000); --jitter: adds a row, whose times are drawn from FILE: times of
- * recorded waves, one a line; --inside, --between: takes these bandwidths, and fits none.
+ * --waves: of each run that measures waiting (1,000); --jitter: adds a row, whose times are drawn from FILE:
+ * times of recorded waves, one a line; --inside, --between: takes these bandwidths, and fits none.
  *
- * Cards are those of cfg/hetpipe-vgg19.cfg and cfg/hetpipe-resnet152.cfg, whose heads give the sources of their rates.
- * Two numbers are fitted to the four figures of Table 4 that VGG-19 reaches under HetPipe: a card's bandwidth within
- * its node, and the bytes a second that a node receives from others. All else is predicted. These are chosen by rules
- * that do not look at the outcome:
+ * Cards are those of cfg/hetpipe-vgg19.cfg and cfg/hetpipe-resnet152.cfg, whose heads give the sources of
+ * their rates. Two numbers are fitted to the four figures of Table 4 that VGG-19 reaches under HetPipe: a
+ * card's bandwidth within its node, and the bytes a second that a node receives from others. All else is
+ * predicted. These are chosen by rules that do not look at the outcome:
  *
  *     in flight      as many as the paper prints (Table 4), and also as many as the planner chooses
  *     Horovod        each step: the slowest card's minibatch, then a ring over all cards; nothing is overlapped

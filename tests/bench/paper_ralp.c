@@ -1,5 +1,6 @@
-/* The experiments of RALP (sched/ralp.h) beside what we find, as Markdown: its Tables 1 and 2 from the profiler; its
- * Tables 3 and 4, and what its text says of figures 2, 3, 7, 8 and 9, by simulation (sched/nets/data_parallel.h).
+/* The experiments of RALP (sched/ralp.h) beside what we find, as Markdown: its Tables 1 and 2 from
+ * the profiler; its Tables 3 and 4, and what its text says of figures 2, 3, 7, 8 and 9, by
+ * simulation (sched/nets/data_parallel.h).
  *
  *     paper_ralp [--steps N]       steps that every figure is taken over (12)
  *
@@ -12,9 +13,10 @@
  *     processes  one rate for all: what TensorFlow and copies leave of a link. With this rate four VGG11 jobs beside
  *                four of ResNet-50, each of three workers and a server, reach Table 3's 120.6 images/s: the one fit
  *
- * All else is a prediction: the other cells of Table 3 and everything below them. The text is the only source for the
- * figures, and does not give their bars. How a step goes (struct rule) is no prediction: it was chosen among the six
- * rules at the end of the page, for the order of figure 7's bars and one fit, with all predictions in sight. */
+ * All else is a prediction: the other cells of Table 3 and everything below them. The text is the only
+ * source for the figures, and does not give their bars. How a step goes (struct rule) is no prediction: it
+ * was chosen among the six rules at the end of the page, for the order of figure 7's bars and one fit,
+ * with all predictions in sight. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,14 +99,15 @@ static double operations(const char *name)
 }
 
 /* Images a second of a TITAN Xp in float32.
- *   Lambda Labs, "RTX 2080 Ti Deep Learning Benchmarks with TensorFlow" (2019; TensorFlow 1.12, tf_cnn_benchmarks):
- *       TITAN Xp: ResNet-50 236, ResNet-152 90, Inception-v3 151, Inception-v4 63; GTX 1080 Ti: 209, 81, 136, 58, and
- *       VGG-16 125, which the TITAN Xp is taken to raise as it does these four in the mean
+ *   Lambda Labs, "RTX 2080 Ti Deep Learning Benchmarks with TensorFlow" (2019; TensorFlow 1.12,
+ *       tf_cnn_benchmarks): TITAN Xp: ResNet-50 236, ResNet-152 90, Inception-v3 151, Inception-v4
+ *       63; GTX 1080 Ti: 209, 81, 136, 58, and VGG-16 125, which the TITAN Xp is taken to raise as
+ *       it does these four in the mean
  *   tensorflow.org, "Benchmarks" (2017; Tesla P100, tf_cnn_benchmarks): AlexNet 2987, VGG-16 154
  *   S. Chintala, convnet-benchmarks (2016; TITAN X, TensorFlow): ms for 128 images, AlexNet 81, Overfeat 279,
  *       GoogLeNet 445
- *   github.com/tensorflow/benchmarks, issue 88 (2017; TITAN X of Pascal): a small AlexNet on images of 32 x 32: 7,000,
- *       taken for LeNet, of which nobody has published a figure */
+ *   github.com/tensorflow/benchmarks, issue 88 (2017; TITAN X of Pascal): a small AlexNet on images of 32
+ *       x 32: 7,000, taken for LeNet, of which nobody has published a figure */
 static void rates_set(void)
 {
     const double vgg16 = 125 * (236. / 209 + 90. / 81 + 151. / 136 + 63. / 58) / 4, alexnet = vgg16 * 2987 / 154;
@@ -322,8 +325,8 @@ static void cells_find(double ours[TABLE_3 + TABLE_4])
     memcpy(ours, found, sizeof found);
 }
 
-/* Returns the ratio to the paper's that is farthest from 1, among `count` cells from `first` on without the fitted one;
- * *within: how many are within 20 %. */
+/* Returns the ratio to the paper's that is farthest from 1, among `count` cells from `first` on without the
+ * fitted one; *within: how many are within 20 %. */
 static double cells_judge(const double ours[TABLE_3 + TABLE_4], uint32_t first, uint32_t count, uint32_t *within)
 {
     double worst = 1;

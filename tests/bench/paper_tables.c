@@ -2,8 +2,8 @@
  *
  *     paper_tables [--seconds S] [--brute S] [--seed N] [TABLE]...
  *
- * in the root of the source; without tables: all but `times`. --seconds: for every learned and sampled method (3);
- * --brute: seconds after which brute force is stopped and its time estimated (10).
+ * in the root of the source; without tables: all but `times`. --seconds: for every learned and sampled method
+ * (3); --brute: seconds after which brute force is stopped and its time estimated (10).
  *
  *     times     each layer of each model on a core and on a V100
  *     table2    seconds of brute force, rl and exact, 8 to 20 layers
@@ -12,16 +12,16 @@
  *     figure5   cost of MATCHNET by method, 2 to 64 types   figure6   the same without CPU   figure7   their throughput
  *     figure8   cost of four models by method               figure9   the same without CPU   figure10  their throughput
  *
- * Models are the layer tables of cfg/, clusters its paper*.cfg. What the paper does not say is chosen by rules
- * that do not look at the outcome:
+ * Models are the layer tables of cfg/, clusters its paper*.cfg. What the paper does not say is chosen by
+ * rules that do not look at the outcome:
  *
  *     batch           2048 examples, the default of training
  *     least throughput   a tenth more than all CPU cores together reach on CTRDNN: one limit for everything
  *     prices of types    in the head of cfg/paper64.cfg
  *
- * Seconds are processor time, so other programs on the machine count little. Every method evaluates plans with the
- * exact provision. A cost is that of a pass over the examples of the cluster's goal, without parameter servers except
- * in figure 4. */
+ * Seconds are processor time, so other programs on the machine count little. Every method evaluates plans
+ * with the exact provision. A cost is that of a pass over the examples of the cluster's goal, without
+ * parameter servers except in figure 4. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
@@ -480,8 +480,8 @@ static const struct column columns[] = {{"paper2", "", 0},
                                         {"paper64-speeds", ", speeds differ", 0}};
 #define COLUMN_COUNT (sizeof columns / sizeof columns[0])
 
-/* Opens the problem of every column, NULL for the paper's, and prints the table's heading. Returns the first column:
- * without CPU, one type alone leaves nothing to decide. */
+/* Opens the problem of every column, NULL for the paper's, and prints the table's heading. Returns the first
+ * column: without CPU, one type alone leaves nothing to decide. */
 static uint32_t types_open(struct problem **problems, bool has_cpu)
 {
     uint32_t first = has_cpu ? 0 : 1;

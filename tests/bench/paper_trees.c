@@ -1,14 +1,15 @@
-/* The experiment of DynPartition, section 8, beside what we find, as Markdown, in simulation: the nodes of trees on a
- * processor and four cards.
+/* The experiment of DynPartition, section 8, beside what we find, as Markdown, in simulation: the nodes of
+ * trees on a processor and four cards.
  *
  *     paper_trees [--seeds N] [--episodes N]
  *
- * --seeds: agents of each kind, whose mean, least and greatest are shown (10); --episodes: of each agent (10,000).
+ * --seeds: agents of each kind, whose mean, least and greatest are shown (10);
+ * --episodes: of each agent (10,000).
  *
- * The paper gives three figures of its devices, and three times are fitted to them: a node's on the processor (all
- * nodes there: 6.34 ms a tree), a node's on a card (all there: 11.63 ms), and a value's way (each node on the one or
- * the other at random: 10.11 ms). The rest is judged: where the paper's agent ends, how soon, and that noise keeps it
- * from learning. These are chosen by rules that do not look at the outcome:
+ * The paper gives three figures of its devices, and three times are fitted to them: a node's on the processor
+ * (all nodes there: 6.34 ms a tree), a node's on a card (all there: 11.63 ms), and a value's way (each node
+ * on the one or the other at random: 10.11 ms). The rest is judged: where the paper's agent ends, how soon,
+ * and that noise keeps it from learning. These are chosen by rules that do not look at the outcome:
  *
  *     trees          random binary ones of 5 to 34 words, as sentences of the Stanford Sentiment Treebank mostly are;
  *                    an agent learns from the first half; all figures but the curve are of the second

@@ -19,13 +19,15 @@
  *                added up or read.
  *     pipeline   pipeline_train, from the call to its return
  *
- * All that is compared takes turns of a fraction of a second, in an order that is reversed with every round. A ratio is
- * taken between turns of one round. Printed are the median of all rounds, their middle half, and the ratio of the best
- * turns, which on a shared machine comes nearest to the ratio on a quiet one. `cpu` compares the processor time of the
- * whole process: other programs cost it caches but no time; where threads wait for each other it counts their spinning.
+ * All that is compared takes turns of a fraction of a second, in an order that is reversed with every round.
+ * A ratio is taken between turns of one round. Printed are the median of all rounds, their middle half, and
+ * the ratio of the best turns, which on a shared machine comes nearest to the ratio on a quiet one. `cpu`
+ * compares the processor time of the whole process: other programs cost it caches but no time; where threads
+ * wait for each other it counts their spinning.
  *
- * On a crowded machine nobody interrupts some of many short turns, each after a rest: --shorter 8 --rest 10 --rounds
- * 100 makes turns an eighth as long, and sleeps 10 ms before each. A job's beginning and end then weigh more. */
+ * On a crowded machine nobody interrupts some of many short turns, each after a rest: --shorter 8
+ * --rest 10 --rounds 100 makes turns an eighth as long, and sleeps 10 ms before each. A job's
+ * beginning and end then weigh more. */
 #include "engine/base/file.h"
 #include "tests/bench/pipeline_turns.h"
 
@@ -131,8 +133,8 @@ static void stages_measure(const char *shape, const uint32_t *cost, uint32_t cou
     data_close(&wsp);
 }
 
-/* One stage as two replicas of a core, each with a lane of its own. Steps of few micro-batches show how both lanes end
- * together. */
+/* One stage as two replicas of a core, each with a lane of its own. Steps of few micro-batches
+ * show how both lanes end together. */
 static void replicas_measure(void)
 {
     char text[2048];

@@ -1,5 +1,5 @@
-/* What pipeline_bench compares in turns: pipelines, the bare list of ops, and threads that share nothing; and how it
- * prints ratios between their turns. See the head of pipeline_bench.c. */
+/* What pipeline_bench compares in turns: pipelines, the bare list of ops, and threads that share nothing; and
+ * how it prints ratios between their turns. See the head of pipeline_bench.c. */
 #ifndef HETERPS_TESTS_PIPELINE_TURNS_H
 #define HETERPS_TESTS_PIPELINE_TURNS_H
 

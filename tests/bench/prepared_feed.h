@@ -1,6 +1,6 @@
-/* A feed for benchmarks, which the linker takes instead of engine/pipe/feed.c. Its micro-batches are parsed, and their
- * rows found and numbered, beforehand; it plays them round and round. A call points a free slot to the next
- * micro-batch. No thread reads meanwhile, so none helps a team. */
+/* A feed for benchmarks, which the linker takes instead of engine/pipe/feed.c. Its micro-batches are parsed,
+ * and their rows found and numbered, beforehand; it plays them round and round. A call points a free slot to
+ * the next micro-batch. No thread reads meanwhile, so none helps a team. */
 #ifndef HETERPS_TESTS_PREPARED_FEED_H
 #define HETERPS_TESTS_PREPARED_FEED_H
 

@@ -1,6 +1,7 @@
-/* How near to the proven optimum the sampled and learned methods come, and how soon: the shares of runs within 5 %, 1 %
- * and 1e-6 of the optimum after each of SECONDS, and the seconds of one core that a run takes. A second of SECONDS is
- * the number of evaluations that `heterps-run plan --seconds 1` gets (sched/solution.h).
+/* How near to the proven optimum the sampled and learned methods come, and how soon: the shares of
+ * runs within 5 %, 1 % and 1e-6 of the optimum after each of SECONDS, and the seconds of one core
+ * that a run takes. A second of SECONDS is the number of evaluations that `heterps-run plan
+ * --seconds 1` gets (sched/solution.h).
  *
  *     schedule_bench [RANDOM [RUNS [FOLDER [SECONDS ...]]]]
  *         RANDOM   random instances of 8 to 20 layers and 2 to 64 types (16)
@@ -8,7 +9,8 @@
  *         FOLDER   its *.inst.json are asked as well (../shared/instances; - or an absent folder: none)
  *         SECONDS  increasing, at most 4 (1 3)
  *
- * Runs go one after the other on one core. Time is the thread's, so other programs on the machine do not count. */
+ * Runs go one after the other on one core. Time is the thread's, so other programs on the machine do not
+ * count. */
 #include <dirent.h>
 #include <math.h>
 #include <stdio.h>

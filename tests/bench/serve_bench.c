@@ -1,11 +1,11 @@
-/* What serving costs: `heterps-run serve` beside a server of libevent that answers a constant, and beside `predict`
- * from a file.
+/* What serving costs: `heterps-run serve` beside a server of libevent that answers a constant,
+ * and beside `predict` from a file.
  *
  *     ./build.sh bench && build/release/tests/bench/serve_bench PROGRAM GRAPH MODEL DATA [SECONDS]
  *     PEER='./serve_onnx LIBONNXRUNTIME MODEL.onnx' …     with tests/peers/serve_onnx.c, too
  *
- * Servers have one core, the client another. Turns of SECONDS (2) alternate, and the middle of TURNS of them is told.
- * Compare figures of one run alone. DATA are lines of a format without a line of names.
+ * Servers have one core, the client another. Turns of SECONDS (2) alternate, and the middle of TURNS of them
+ * is told. Compare figures of one run alone. DATA are lines of a format without a line of names.
  *
  *     client, 64 connections ──single lines──▶ constant | serve        requests a second, times
  *     the same at half of serve's rate                                 times, from when a request should have gone
@@ -263,8 +263,9 @@ static bool receive(struct connection *c)
     }
 }
 
-/* Asks over `count` connections for `seconds`. A connection asks again as soon as it has its answer; or, with a rate, a
- * free connection asks when a request is due, and the request waits while none is free. Returns answers a second. */
+/* Asks over `count` connections for `seconds`. A connection asks again as soon as it has its answer;
+ * or, with a rate, a free connection asks when a request is due, and the request waits while none is
+ * free. Returns answers a second. */
 static double ask(struct server s, uint32_t count, double seconds, double rate)
 {
     struct epoll_event events[CONNECTIONS];

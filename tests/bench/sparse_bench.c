@@ -1,5 +1,6 @@
-/* Times of each part of the sparse path (engine/bench/sparse.h), from keys to updated rows: nanoseconds a key, medians
- * of 5 rounds. `heterps-run bench gather`, `update` and `lookup` tell how near single parts come to memory's speed.
+/* Times of each part of the sparse path (engine/bench/sparse.h), from keys to updated rows:
+ * nanoseconds a key, medians of 5 rounds. `heterps-run bench gather`, `update` and `lookup` tell how
+ * near single parts come to memory's speed.
  *
  *     sparse_bench [THREADS [CASE]]   tables that fit into caches and that do not, keys by Zipf's law and uniform;
  *                                     CASE: the number of one case (else all) */

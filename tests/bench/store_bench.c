@@ -1,13 +1,13 @@
-/* Rows a second that the store gives when most rows are on a disk. Tickets have random keys, and several tickets are
- * under way at a time; get: every row is read; update: every row is read and written.
+/* Rows a second that the store gives when most rows are on a disk. Tickets have random keys, and several
+ * tickets are under way at a time; get: every row is read; update: every row is read and written.
  *
  *     store_bench DIRECTORY [ROWS [RAM [SECONDS [LIVE [WHAT…]]]]]
  *
- * ROWS (default 4,000,000) rows of 16 floats are made. The store has RAM bytes for them, index and buffers included (0,
- * the default: a quarter of the rows' bytes), and a disk of which a part LIVE (0.85) is live. Then each WHAT
- * (get:uniform, get:zipf, update:zipf, update:uniform) runs for SECONDS (5); the second half counts. The first line
- * tells the RAM that a row takes beside its floats, if it is in RAM and if it is on the disk. Then a line for each
- * WHAT:
+ * ROWS (default 4,000,000) rows of 16 floats are made. The store has RAM bytes for them, index and buffers
+ * included (0, the default: a quarter of the rows' bytes), and a disk of which a part LIVE (0.85) is live.
+ * Then each WHAT (get:uniform, get:zipf, update:zipf, update:uniform) runs for SECONDS (5); the second half
+ * counts. The first line tells the RAM that a row takes beside its floats, if it is in RAM and if it is on
+ * the disk. Then a line for each WHAT:
  *
  *     WHAT  rows a second  reads a row  bytes written over bytes of rows that left
  *

@@ -1,10 +1,11 @@
-/* What a trace costs the traced thread for each span, with and without --trace, and the main thread for each record
- * that it writes into the file.
+/* What a trace costs the traced thread for each span, with and without --trace, and the main thread for each
+ * record that it writes into the file.
  *
  * Usage: trace_bench [FILE]      writes about 60 MB into FILE (else a temporary file in TMPDIR), and removes it
  *
- * Seven repeats of each, in turn; the median and the best. A span off is one test of a thread-local pointer; a span on
- * is a record written into the ring; an op in a traced list is such a record and one reading of the clock. */
+ * Seven repeats of each, in turn; the median and the best. A span off is one test of a
+ * thread-local pointer; a span on is a record written into the ring; an op in a traced list is
+ * such a record and one reading of the clock. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,12 +1,12 @@
-/* What each policy of batching the nodes of trees gains, as Markdown: forward passes of [tree], and backward passes
- * where cells have weights, by each policy in turn, on MathFunc and on graphs of nodes of three kinds; by one thread,
- * in its processor time.
+/* What each policy of batching the nodes of trees gains, as Markdown: forward passes of [tree], and backward
+ * passes where cells have weights, by each policy in turn, on MathFunc and on graphs of nodes of three kinds;
+ * by one thread, in its processor time.
  *
  *     tree_batching [--rounds N] [--isa NAME]
  *
- * A pass takes about nodes * a + batches * b; a and b follow from the times of each node by itself and of heights. "no
- * batch" is the time of a pass if batches cost nothing, which bounds every policy's gain over heights; "fewest" is its
- * time with as many batches as itinerary_bound says. Medians of rounds. */
+ * A pass takes about nodes * a + batches * b; a and b follow from the times of each node by itself and of
+ * heights. "no batch" is the time of a pass if batches cost nothing, which bounds every policy's gain over
+ * heights; "fewest" is its time with as many batches as itinerary_bound says. Medians of rounds. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,21 +1,23 @@
-/* The waiting that a clock distance spares workers that are nodes (engine/sync/waves.h). Four workers are in this
- * process, with messages by a post. Their waves have some minibatches, whose times are drawn, and slept.
+/* The waiting that a clock distance spares workers that are nodes (engine/sync/waves.h). Four workers are in
+ * this process, with messages by a post. Their waves have some minibatches, whose times are drawn, and slept.
  *
  *     waves_bench      in the root of the source; of the environment WAVES=N (1,000), SEED=N (1), IN_FLIGHT=N
  *                      (minibatches of a wave, 4), JITTER=FILE (times of recorded waves, one a line, to draw from)
  *
- * Workers of equal mean: of 100 waves 85 take 0.5 to 1.5 units, the others 3 to 5; or waves take recorded times over
- * their mean. Then workers whose waves take a unit, but two units on one of them, always. Beside each is the event
- * simulation of the same minibatches, with the times that they really took; p is a minibatch, n(p) the number of
- * others' waves that it needs (sched/workers/wave.h), w(u, n) the end of the n-th wave of u:
+ * Workers of equal mean: of 100 waves 85 take 0.5 to 1.5 units, the others 3 to 5; or waves take
+ * recorded times over their mean. Then workers whose waves take a unit, but two units on one of them,
+ * always. Beside each is the event simulation of the same minibatches, with the times that they really
+ * took; p is a minibatch, n(p) the number of others' waves that it needs (sched/workers/wave.h), w(u, n)
+ * the end of the n-th wave of u:
  *
  *     end(v, p) = max(end(v, p - 1), w(u, n(p)) of all others u) + time(v, p)
  *
- * A worker waits, as HetPipe counts it (Park et al., USENIX ATC 2020, section 8.4), from the end of its wave until all
- * others have ended their waves of D waves before. It is idle only while it has no minibatch to compute, for it goes on
- * with all minibatches of its next wave but the last. The paper: waiting at D = 4 is 62 % of waiting at D = 0, and 18 %
- * of the waiting is idle. Status 1 if the time of all is more than 5 % off the simulation, or, with a worker that is
- * always slow, 5 % below the simulation of the same times at D = 0. */
+ * A worker waits, as HetPipe counts it (Park et al., USENIX ATC 2020, section 8.4), from the end of its
+ * wave until all others have ended their waves of D waves before. It is idle only while it has no
+ * minibatch to compute, for it goes on with all minibatches of its next wave but the last. The paper:
+ * waiting at D = 4 is 62 % of waiting at D = 0, and 18 % of the waiting is idle. Status 1 if the time of
+ * all is more than 5 % off the simulation, or, with a worker that is always slow, 5 % below the
+ * simulation of the same times at D = 0. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* Bytes a second that a source reads from an address, beside one plain connection that receives the same bytes and
- * drops them: the plain connection tells what the way to the server carries.
+/* Bytes a second that a source reads from an address, beside one plain connection that receives the same
+ * bytes and drops them: the plain connection tells what the way to the server carries.
  *
  *     web_bench URL [TURNS]
  *

@@ -1,6 +1,6 @@
-/* A clock for test programs that look at figures of time: each look of the main thread takes a step, those of others
- * none, so that what is measured is known to the last digit. The program's clock_gettime stands before the C
- * library's, for the library as well. A step of 0: the true clock. Include in one file of a program. */
+/* A clock for test programs that look at figures of time: each look of the main thread takes a step, those of
+ * others none, so that what is measured is known to the last digit. The program's clock_gettime stands before
+ * the C library's, for the library as well. A step of 0: the true clock. Include in one file of a program. */
 #ifndef HETERPS_TESTS_FIXTURE_CLOCK_H
 #define HETERPS_TESTS_FIXTURE_CLOCK_H
 

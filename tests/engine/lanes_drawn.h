@@ -9,8 +9,8 @@
 #include "engine/base/batch.h"
 #include "engine/base/status.h"
 
-/* The numbers of a step's lane rows, in order of lanes; with one lane they are the rows' own, and there are no
- * lists. */
+/* The numbers of a step's lane rows, in order of lanes; with one lane they are the
+ * rows' own, and there are no lists. */
 struct lanes_drawn {
     uint32_t lanes, row_count, count;
     struct lane_row *rows; /* [count]; NULL with one lane, as is last                          */

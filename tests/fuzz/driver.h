@@ -6,8 +6,8 @@
  * then feeds it mutations of them for FUZZ_SECONDS seconds (2 unless set) from FUZZ_SEED (1 unless set), and
  * prints TAP. The n-th input is a function of (seed, n, corpus), so a failure repeats. An input that crashes,
  * or takes longer than FUZZ_INPUT_SECONDS (10), is written to fuzz-FUZZ_NAME-PID.bin in TMPDIR (/tmp), which
- * the message names. The input lies at the end of a block of its own size, so that AddressSanitizer sees a read
- * beyond it; it has no final NUL. Under -DFUZZ_LIBFUZZER there is no main: link with -fsanitize=fuzzer
+ * the message names. The input lies at the end of a block of its own size, so that AddressSanitizer sees a
+ * read beyond it; it has no final NUL. Under -DFUZZ_LIBFUZZER there is no main: link with -fsanitize=fuzzer
  * (./build.sh fuzz). */
 #ifndef HETERPS_FUZZ_DRIVER_H
 #define HETERPS_FUZZ_DRIVER_H

@@ -89,8 +89,8 @@ static inline uint64_t format_pass(struct reader *reader, struct micro_batch *m,
     return hash;
 }
 
-/* A file that does not suit the schema at all, and a garbled gzip file, are refused; any other gives two equal
- * passes. */
+/* A file that does not suit the schema at all, and a garbled gzip file, are refused;
+ * any other gives two equal passes. */
 static inline void format_check(const struct reader_options *options)
 {
     const struct batch_shape batch = {.batch = FORMAT_MICRO, .micro = FORMAT_MICRO, .lanes = 1};

@@ -1,6 +1,6 @@
-/* Any bytes as a file of admission, for tables of both kinds and two sizes: an error, or counts within their
- * bounds that are written as they were read. The checksum is made to fit first, so that what lies behind it is
- * reached. */
+/* Any bytes as a file of admission, for tables of both kinds and two sizes: an error, or counts
+ * within their bounds that are written as they were read. The checksum is made to fit first, so that
+ * what lies behind it is reached. */
 #define FUZZ_NAME "admission"
 #include "tests/fuzz/driver.h"
 

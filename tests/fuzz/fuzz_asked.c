@@ -1,5 +1,6 @@
-/* Any bytes as another node's request for rows: an error, or a letter whose every part lies within the bytes; and as
- * bits that say which of its values come early: both parts together are all values, and each finds its places. */
+/* Any bytes as another node's request for rows: an error, or a letter whose every part lies within
+ * the bytes; and as bits that say which of its values come early: both parts together are all
+ * values, and each finds its places. */
 #define FUZZ_NAME "asked"
 #include "tests/fuzz/driver.h"
 

@@ -1,5 +1,5 @@
-/* Any bytes as a cluster: an error with its file, or types and a goal that are as the struct says, with which layers
- * can be estimated. */
+/* Any bytes as a cluster: an error with its file, or types and a goal that are as the struct says, with
+ * which layers can be estimated. */
 #define FUZZ_NAME "cluster"
 #include "tests/fuzz/driver.h"
 

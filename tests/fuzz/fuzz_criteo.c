@@ -1,5 +1,5 @@
-/* Any bytes as a Criteo file: the reader gives micro-batches that hold together, or a located error. The first byte
- * chooses the options, the rest is the file (gzip if it happens to begin so). */
+/* Any bytes as a Criteo file: the reader gives micro-batches that hold together, or a located error. The
+ * first byte chooses the options, the rest is the file (gzip if it happens to begin so). */
 #define FUZZ_NAME "criteo"
 #include "tests/fuzz/driver.h"
 

@@ -1,5 +1,5 @@
-/* Any bytes as a list of hosts: a sentence that names where they come from, or hosts of which ssh and a shell take
- * every byte as it is. */
+/* Any bytes as a list of hosts: a sentence that names where they come from, or hosts of which ssh and a
+ * shell take every byte as it is. */
 #define FUZZ_NAME "hosts"
 #include "tests/fuzz/driver.h"
 

@@ -1,5 +1,6 @@
-/* Any bytes as a request of the inference protocol (engine/serve/inference.h): the first two say how many of them are
- * JSON. A request that is read gives as many lines as it has examples, and an answer that is JSON. */
+/* Any bytes as a request of the inference protocol (engine/serve/inference.h): the first two
+ * say how many of them are JSON. A request that is read gives as many lines as it has
+ * examples, and an answer that is JSON. */
 #define FUZZ_NAME "inference"
 #include "tests/fuzz/driver.h"
 

@@ -1,5 +1,5 @@
-/* Any bytes as an instance: an error with its file, or an instance that is as the struct says, whose plans can be
- * provisioned, and that is written and read back as the same. */
+/* Any bytes as an instance: an error with its file, or an instance that is as the struct says, whose plans
+ * can be provisioned, and that is written and read back as the same. */
 #define FUZZ_NAME "instance"
 #include "tests/fuzz/driver.h"
 

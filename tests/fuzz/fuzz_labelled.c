@@ -1,5 +1,6 @@
-/* Any bytes as lines that a client sends, and as labels that it sends later (engine/serve/labelled.h): the first byte
- * chooses the format, the first 0 behind it parts lines and labels. What comes of them are whole lines. */
+/* Any bytes as lines that a client sends, and as labels that it sends later
+ * (engine/serve/labelled.h): the first byte chooses the format, the first 0 behind it parts lines and
+ * labels. What comes of them are whole lines. */
 #define FUZZ_NAME "labelled"
 #include "tests/fuzz/driver.h"
 

@@ -1,5 +1,5 @@
-/* Any bytes as a layer table: an error with its file, or layers that are as the struct says and give an instance, or
- * a reason. */
+/* Any bytes as a layer table: an error with its file, or layers that are as the struct says and
+ * give an instance, or a reason. */
 #define FUZZ_NAME "layers"
 #include "tests/fuzz/driver.h"
 

@@ -1,5 +1,5 @@
-/* Any bytes as a model behind a graph (engine/model/lean.h), with a header that fits them as far as sizes, hash and
- * checksum go: what is read has finite numbers, and is within its memory. */
+/* Any bytes as a model behind a graph (engine/model/lean.h), with a header that fits them as far as sizes,
+ * hash and checksum go: what is read has finite numbers, and is within its memory. */
 #define FUZZ_NAME "lean"
 #include "tests/fuzz/driver.h"
 

@@ -1,5 +1,5 @@
-/* Any bytes as a libsvm, libfm or libffm file: the first two choose the format and the options, the rest is the
- * file. */
+/* Any bytes as a libsvm, libfm or libffm file: the first two choose the format and the
+ * options, the rest is the file. */
 #define FUZZ_NAME "libsvm"
 #include "tests/fuzz/driver.h"
 

@@ -1,7 +1,7 @@
-/* Any bytes on a link, in any of six roles, which the first byte chooses: behind a connection from outside or one of
- * ours, plain or sealed, greeting included; and behind a greeting, from one whose checks are right, plain or with the
- * key. The link takes them, or is lost with a sentence; a message that arrives has as many bytes as it said, written
- * nowhere else. */
+/* Any bytes on a link, in any of six roles, which the first byte chooses: behind a connection from outside or
+ * one of ours, plain or sealed, greeting included; and behind a greeting, from one whose checks are right,
+ * plain or with the key. The link takes them, or is lost with a sentence; a message that arrives has as many
+ * bytes as it said, written nowhere else. */
 #define FUZZ_NAME "link"
 #include "tests/fuzz/driver.h"
 
@@ -106,8 +106,8 @@ static void link_prepare(struct links *all, struct link *l, bool is_incoming)
     CHECK(secure_handshake_write(&l->handshake, NULL, 0, l->sender.greeting + FRAME_PREAMBLE_BYTES));
 }
 
-/* One who is let in: of each message the data has a header and, as it says, a payload, or what is left of one; its
- * checks are right. */
+/* One who is let in: of each message the data has a header and, as it says, a payload, or what is
+ * left of one; its checks are right. */
 static void messages_give(struct links *all, struct link *l, const uint8_t *data, size_t bytes)
 {
     static const uint8_t secret[32] = {1};

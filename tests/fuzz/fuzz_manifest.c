@@ -1,6 +1,6 @@
-/* Any bytes as a manifest: an error, or a manifest, whose recipe may be compared with a graph's. As a checksum
- * keeps random bytes out, they are also read with a checksum that fits, put behind them in place of the last
- * line. */
+/* Any bytes as a manifest: an error, or a manifest, whose recipe may be compared with a graph's.
+ * As a checksum keeps random bytes out, they are also read with a checksum that fits, put behind
+ * them in place of the last line. */
 #define FUZZ_NAME "manifest"
 #include "tests/fuzz/driver.h"
 

@@ -1,6 +1,6 @@
-/* A node that holds the key and says anything: the first byte chooses rank and size of a cluster, the rest is links
- * that come and go, time that passes, and frames. The machine takes them, puts out no more than it has room for,
- * names only channels that are up, and ends at most once. */
+/* A node that holds the key and says anything: the first byte chooses rank and size of a cluster, the rest is
+ * links that come and go, time that passes, and frames. The machine takes them, puts out no more than it has
+ * room for, names only channels that are up, and ends at most once. */
 #define FUZZ_NAME "member"
 #include "tests/fuzz/driver.h"
 

@@ -1,5 +1,5 @@
-/* Model texts: any bytes either compile into a graph that passes its own validation and runs within its memory, or
- * give one error. */
+/* Model texts: any bytes either compile into a graph that passes its own validation and runs within
+ * its memory, or give one error. */
 #define FUZZ_NAME "model"
 #include "tests/fuzz/driver.h"
 

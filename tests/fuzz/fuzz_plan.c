@@ -1,5 +1,5 @@
-/* Any bytes as a plan for a small graph: an error, or a plan whose stages cover the graph and can be placed and
- * told. */
+/* Any bytes as a plan for a small graph: an error, or a plan whose stages cover the
+ * graph and can be placed and told. */
 #define FUZZ_NAME "plan"
 #include "tests/fuzz/driver.h"
 

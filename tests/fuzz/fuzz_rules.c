@@ -1,5 +1,5 @@
-/* Any bytes as an optimizer, a schedule and an init: what is accepted is valid, and the rest is an error in one
- * sentence. */
+/* Any bytes as an optimizer, a schedule and an init: what is accepted is valid, and the
+ * rest is an error in one sentence. */
 #define FUZZ_NAME "rules"
 #include "tests/fuzz/driver.h"
 

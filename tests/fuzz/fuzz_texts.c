@@ -1,5 +1,5 @@
-/* Any bytes as a text that a client sends (io/read/reader_texts.h): the first byte chooses the format, the rest is the
- * text, which has to give what a file of the same bytes gives. */
+/* Any bytes as a text that a client sends (io/read/reader_texts.h): the first byte chooses the format, the
+ * rest is the text, which has to give what a file of the same bytes gives. */
 #define FUZZ_NAME "texts"
 #include "tests/fuzz/driver.h"
 

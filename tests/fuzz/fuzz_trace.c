@@ -1,5 +1,5 @@
-/* Any bytes as the traces of two nodes, cut where the first byte says: an error that names the file, or an array of
- * their lines. */
+/* Any bytes as the traces of two nodes, cut where the first byte says: an error that names the
+ * file, or an array of their lines. */
 #define FUZZ_NAME "trace"
 #include "tests/fuzz/driver.h"
 

@@ -1,5 +1,5 @@
-/* Any bytes as bracketed trees: the first two choose the options, the rest is the file. What is read are keys of
- * whole trees, whose nodes have what their kinds say. */
+/* Any bytes as bracketed trees: the first two choose the options, the rest is the file. What is read are keys
+ * of whole trees, whose nodes have what their kinds say. */
 #define FUZZ_NAME "trees"
 #include "tests/fuzz/driver.h"
 

@@ -1,6 +1,6 @@
-/* Messages of waves of a node that holds the key and says anything: each is a byte that chooses who sends which kind,
- * one for its step, two for how long it is, and its bytes. The node gives it a place of that length or refuses it,
- * takes it or refuses it, and is then as well as before. */
+/* Messages of waves of a node that holds the key and says anything: each is a byte that chooses who sends
+ * which kind, one for its step, two for how long it is, and its bytes. The node gives it a place of that
+ * length or refuses it, takes it or refuses it, and is then as well as before. */
 #define FUZZ_NAME "waves"
 #include "tests/fuzz/driver.h"
 

@@ -1,6 +1,7 @@
 /* Every op that a card runs, in every way in which it can be used (tests/graph/op_texts.h), against the
  * reference: node by node, each from the values that the reference has left, so that errors do not add up.
- * Tensors of the card have blocks of exactly their size. Which card, whoever includes this says (card_open.h). */
+ * Tensors of the card have blocks of exactly their size. Which card, whoever includes this says
+ * (card_open.h). */
 #ifndef HETERPS_TESTS_GPU_CARD_RIG_H
 #define HETERPS_TESTS_GPU_CARD_RIG_H
 

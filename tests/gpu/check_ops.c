@@ -1,7 +1,7 @@
 /* Usage: check_ops [CARD] Every op and every update on a real card against the reference and the CPU
- * (card_rig.h, update_rig.h, product_rig.h): for machines with one, where tests/gpu.sh runs it; test_ops.c and
- * test_updates.c do the same on emulated cards. Takes whatever driver is found, and needs nothing else. Prints
- * a line a check. Exit status 1 if one fails, 77 if there is no card. */
+ * (card_rig.h, update_rig.h, product_rig.h): for machines with one, where tests/gpu.sh runs it; test_ops.c
+ * and test_updates.c do the same on emulated cards. Takes whatever driver is found, and needs nothing else.
+ * Prints a line a check. Exit status 1 if one fails, 77 if there is no card. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Prints the seconds that CUDA's driver takes to start, which no program can do without: of cuInit, and then of
- * a context on card 0. Exit status 77 if there is no driver. */
+/* Prints the seconds that CUDA's driver takes to start, which no program can do without: of cuInit, and then
+ * of a context on card 0. Exit status 77 if there is no driver. */
 #include <dlfcn.h>
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
-/* Stands in for cuBLASLt in tests: its calls (gpu/cuda/blas.def) over memory of the stand-in for CUDA's driver,
- * which is the host's. Strict about what it is given: column-major shapes that fit together, float32 results,
- * no sums in parts, a bias that is 16-byte aligned; for a result of one row it has no way, and for one of two
- * columns none that does. */
+/* Stands in for cuBLASLt in tests: its calls (gpu/cuda/blas.def) over memory of the stand-in for CUDA's
+ * driver, which is the host's. Strict about what it is given: column-major shapes that fit together, float32
+ * results, no sums in parts, a bias that is 16-byte aligned; for a result of one row it has no way, and for
+ * one of two columns none that does. */
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdint.h>

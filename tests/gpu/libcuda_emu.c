@@ -1,7 +1,8 @@
-/* A stand-in for libcuda.so.1 whose cards are emulated (gpu/emu): the calls of gpu/cuda/calls.def, by which the
- * release binary runs end to end on a machine without a card. Stricter than a driver in that a call without a
- * current context fails, in what may be called while work is written down, and in all that the emulation finds;
- * what it finds it also prints. Kernels are found by name, and are the ones linked in here. Preloaded
+/* A stand-in for libcuda.so.1 whose cards are emulated (gpu/emu): the calls of gpu/cuda/calls.def, by
+ * which the release binary runs end to end on a machine without a card. Stricter than a driver in
+ * that a call without a current context fails, in what may be called while work is written down, and
+ * in all that the emulation finds; what it finds it also prints. Kernels are found by name, and are
+ * the ones linked in here. Preloaded
  * (LD_PRELOAD) it also ends a program that gives back memory which it has registered.
  *
  *     HETERPS_STANDIN   in cuInit: crash, hang, none (no device), old (a driver of CUDA 12.4); taken: other

@@ -1,7 +1,7 @@
 /* What gpu/cuda takes for granted of CUDA, held against the toolkit's own files where they are: the header of
- * cuBLASLt (types of calls, layouts, values of enumerations), the library itself, and the names that the driver
- * library exports, by the stub that programs are linked with. What is of the header is decided when this is
- * compiled. Needs no card and no driver. */
+ * cuBLASLt (types of calls, layouts, values of enumerations), the library itself, and the names that the
+ * driver library exports, by the stub that programs are linked with. What is of the header is decided when
+ * this is compiled. Needs no card and no driver. */
 #include <dlfcn.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -133,8 +133,8 @@ static void a_dropped_barrier_is_missed(void **state)
             }
     }
     emu_drop(NULL);
-    /* All but the one of `leaves`, which nothing needs, and those of `diverges` and `refills_early` that no thread
-     * takes without the fault. */
+    /* All but the one of `leaves`, which nothing needs, and those of `diverges` and `refills_early` that no
+     * thread takes without the fault. */
     assert_int_equal(found, count - 3);
 }
 

@@ -1,5 +1,5 @@
-/* Emulated cards through the table of gpu.h: how many there are and what they know, memory and its bounds, and
- * work in streams, which comes to the same in whatever order the seed draws. */
+/* Emulated cards through the table of gpu.h: how many there are and what they know, memory and its bounds,
+ * and work in streams, which comes to the same in whatever order the seed draws. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -85,8 +85,8 @@ static void gpu_op__wide__equals_reference(void **state)
     ok(text_run(&wide_bf16, 70, 5));
     capability = 90;
 }
-/* Where both scores are 0 the loss is too, and only just: no gradient. Differences around such a point are none, so
- * op_texts has it not. */
+/* Where both scores are 0 the loss is too, and only just: no gradient. Differences around such a point
+ * are none, so op_texts has it not. */
 static void gpu_op__hinge_at_its_edge__equals_reference(void **state)
 {
     (void)state;
@@ -120,8 +120,8 @@ static void gpu_op__tf32__is_near_the_reference(void **state)
     tolerance = TOLERANCE;
 }
 
-/* Without any one barrier some text must fail; those of rounded products test_products.c leaves out. Runs last: what
- * ran before has reached them all. */
+/* Without any one barrier some text must fail; those of rounded products test_products.c leaves out. Runs
+ * last: what ran before has reached them all. */
 static void gpu_op__barrier_dropped__is_found(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Every kernel of products, emulated, over shapes that fill their tiles and shapes that do not: against sums in
- * double, and against each other bit by bit, since the tile must not change the order of additions. */
+/* Every kernel of products, emulated, over shapes that fill their tiles and shapes that do not: against sums
+ * in double, and against each other bit by bit, since the tile must not change the order of additions. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

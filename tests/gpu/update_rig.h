@@ -1,5 +1,5 @@
-/* Updates on a card against the CPU's: the same bits, for every rule, with several lanes and uses, with bounds
- * and penalties. Which card, whoever includes this says (card_open.h). */
+/* Updates on a card against the CPU's: the same bits, for every rule, with several lanes and uses, with
+ * bounds and penalties. Which card, whoever includes this says (card_open.h). */
 #ifndef HETERPS_TESTS_GPU_UPDATE_RIG_H
 #define HETERPS_TESTS_GPU_UPDATE_RIG_H
 

@@ -12,8 +12,8 @@
     "[data]\nformat = libffm\nsparse = F0..F3\nids_max = 3\n[train]\nbatch = 6\nmicro = 6\noptimizer = sgd 0.1\nseed " \
     "= 5\n" TABLE "[embedding h]\ntable = emb\ninput = sparse\npool = " pool "\n" OUT
 #define POOL(pool) DATA TABLE "[embedding h]\ntable = emb\ninput = sparse\npool = " pool "\n" OUT
-/* An activation as the end of an fc; as an op that cannot be fused, because it follows a concat; twice in a row, so
- * that the second fc multiplies by the first one's slope. */
+/* An activation as the end of an fc; as an op that cannot be fused, because it follows a concat; twice in a
+ * row, so that the second fc multiplies by the first one's slope. */
 #define FUSED(act)                                                                                                     \
     DATA TABLE "[embedding e]\ntable = emb\ninput = sparse\n[concat x]\ninput = dense, e\n[fc h]\ninput = x\nunits = " \
                "5\nactivation = " act "\n" OUT
@@ -180,8 +180,9 @@ static const struct op_text op_texts[] = {
      DATA "[fc a]\ninput = dense\nunits = 6\nactivation = tanh\n[match d]\ninput = a, a\n[match k]\ninput = a, "
           "a\nsimilarity = cosine\neps = 0.5\n[match l]\ninput = dense, a\nsimilarity = cosine\n[concat h]\ninput = d, "
           "k, l, a\n" OUT},
-    /* Of several experts an example; some are full, with and without a hidden layer; all of them; their gradients,
-     * like those of their gates, are added to what others have written. The load loss is no part of the loss. */
+    /* Of several experts an example; some are full, with and without a hidden layer; all of
+     * them; their gradients, like those of their gates, are added to what others have written.
+     * The load loss is no part of the loss. */
     {"experts", DATA TABLE
      "[embedding e]\ntable = emb\ninput = sparse\n[fc g]\ninput = e\nunits = 4\n[experts m]\ninput = e, g\nunits = "
      "3\nhidden = 5\nactivation = tanh\ncapacity = 0.8\nbalance = 0\n[experts o]\ninput = e, g\nunits = "

@@ -1,6 +1,6 @@
-/* A graph with everything that its kernels need, for tests: parameters, a slot, an input and a store, each in a
- * block of exactly its size, so that AddressSanitizer sees any access beyond it. Rows are made for the keys of the
- * input only, in the order in which the real store makes them. Values are a function of the seed. */
+/* A graph with everything that its kernels need, for tests: parameters, a slot, an input and a store, each in
+ * a block of exactly its size, so that AddressSanitizer sees any access beyond it. Rows are made for the keys
+ * of the input only, in the order in which the real store makes them. Values are a function of the seed. */
 #ifndef HETERPS_TESTS_GRAPH_RIG_H
 #define HETERPS_TESTS_GRAPH_RIG_H
 

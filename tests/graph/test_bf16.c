@@ -1,6 +1,6 @@
-/* bfloat16 (engine/base/bf16.h), and what rounding factors to it does to an fc: nothing where they are bfloat16
- * already, so its gradient is the one that test_gradient compares with differences; else no more than the two
- * roundings of each product allow. */
+/* bfloat16 (engine/base/bf16.h), and what rounding factors to it does to an fc: nothing where they are
+ * bfloat16 already, so its gradient is the one that test_gradient compares with differences; else no more
+ * than the two roundings of each product allow. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -18,8 +18,8 @@ static void compile(struct graph *g, const char *text)
     if (graph_compile(g, "m.cfg", text, strlen(text), NULL, 0, NULL) != ST_OK) fail_msg("%s", status_message());
 }
 
-/* h has 13 x 700 weights: two blocks of 4,096 and one of 908, and one of its biases; s uses those of h and has
- * none of its own. */
+/* h has 13 x 700 weights: two blocks of 4,096 and one of 908, and one of its biases; s uses
+ * those of h and has none of its own. */
 #define MODEL                                                                                                          \
     "[data]\ndense = I1..I13\n[fc h]\ninput = dense\nunits = 700\n[fc s]\ninput = dense\nunits = 700\nshare = "        \
     "h\n[add a]\ninput = h, s\n[batch_norm "                                                                           \

@@ -1,5 +1,5 @@
-/* The compiler: what it accepts, what it refuses and where it says so, fusion, batch division, liveness, and which
- * changes of a text change the model's hash. */
+/* The compiler: what it accepts, what it refuses and where it says so, fusion, batch division, liveness, and
+ * which changes of a text change the model's hash. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -660,8 +660,8 @@ static void memory__inputs_of_a_concat__lie_within_its_output(void **state)
     graph_close(&g);
 }
 
-/* The parts' strides are the whole's, but not their memory: 2^16 examples of 90 parts of 1024 columns are less
- * than 2^34 floats, gradients included. */
+/* The parts' strides are the whole's, but not their memory: 2^16 examples of 90 parts of 1024 columns are
+ * less than 2^34 floats, gradients included. */
 static void compile__many_columns__are_told_apart(void **state)
 {
     (void)state;

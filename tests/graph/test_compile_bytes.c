@@ -1,6 +1,6 @@
-/* A text compiles to the same graph, byte for byte: its tensors and where they lie, names, layers and their costs,
- * updates, hashes. What changes a fingerprint changes what models are, or where a plan cuts them, and wants a new
- * version of the rules (graph.h), or a reason. */
+/* A text compiles to the same graph, byte for byte: its tensors and where they lie, names, layers and their
+ * costs, updates, hashes. What changes a fingerprint changes what models are, or where a plan cuts them, and
+ * wants a new version of the rules (graph.h), or a reason. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
-/* Columns that ask for data when a text is compiled: words of vocabularies, candidates drawn from them, and columns
- * that are standardised; and the same without the data, from what a graph has kept of it. The data is made up here. */
+/* Columns that ask for data when a text is compiled: words of vocabularies, candidates drawn from
+ * them, and columns that are standardised; and the same without the data, from what a graph has kept
+ * of it. The data is made up here. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

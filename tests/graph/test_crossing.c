@@ -1,5 +1,6 @@
-/* What crosses the cuts around each run of layers, of all texts: as it has been counted ever since test_cut.c counted
- * it by hand. A fingerprint of all lists; where it changes, that test says of some of them what they should be. */
+/* What crosses the cuts around each run of layers, of all texts: as it has been counted ever since
+ * test_cut.c counted it by hand. A fingerprint of all lists; where it changes, that test says of
+ * some of them what they should be. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

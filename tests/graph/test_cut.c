@@ -1,7 +1,7 @@
-/* What crosses a cut: by hand for a chain and for a skip, and for every cut of a graph with towers and skips by
- * running it on two slots that share nothing but what the lists say: then the gradients are those of one slot,
- * and without any one of the tensors they are not. What a stage takes and gives: from the cuts around it, for
- * every stage of that graph. */
+/* What crosses a cut: by hand for a chain and for a skip, and for every cut of a graph with towers and skips
+ * by running it on two slots that share nothing but what the lists say: then the gradients are those of one
+ * slot, and without any one of the tensors they are not. What a stage takes and gives: from the cuts around
+ * it, for every stage of that graph. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* Backward against central differences of the summed loss, for every op of ops.def: each case is a model text; every
- * parameter and every number of every row that the input touches is moved by +-STEP. */
+/* Backward against central differences of the summed loss, for every op of ops.def: each case is a model
+ * text; every parameter and every number of every row that the input touches is moved by +-STEP. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,8 +47,8 @@ static void distance_add(struct rig *r, struct distance *sum, float *x, float gr
     double slope = (at_above - at_below) / ((double)above - (double)below);
     double right = (at_above - here) / ((double)above - (double)kept),
            left = (here - at_below) / ((double)kept - (double)below);
-    /* A bend of relu or max within the step shows as two different slopes; the gradient is that of the side without
-     * it. */
+    /* A bend of relu or max within the step shows as two different slopes; the gradient
+     * is that of the side without it. */
     if (fabs(right - left) > 0.02 * (fabs(right) + fabs(left)) + 1e-3) {
         slope = fabs(right - (double)gradient) < fabs(left - (double)gradient) ? right : left;
         bend_count++;

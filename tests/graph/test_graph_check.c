@@ -1,6 +1,6 @@
-/* What of a graph's records is refused, and in which words: every word of them one more, one less, an awkward number,
- * under a checksum that holds, gives a message each, and all of them a fingerprint. Where it changes, the tests of
- * test_graph_file.c say whether what is accepted stays within its memory. */
+/* What of a graph's records is refused, and in which words: every word of them one more, one less, an awkward
+ * number, under a checksum that holds, gives a message each, and all of them a fingerprint. Where it changes,
+ * the tests of test_graph_file.c say whether what is accepted stays within its memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

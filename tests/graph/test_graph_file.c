@@ -1,6 +1,6 @@
-/* The graph file: what is written is what is read, and no damaged file is taken for a graph. Where the checksum does
- * not protect, because it was computed after the damage, a graph that is accepted must still keep its kernels within
- * their memory (tests/graph/rig.h; run under AddressSanitizer). */
+/* The graph file: what is written is what is read, and no damaged file is taken for a graph. Where the
+ * checksum does not protect, because it was computed after the damage, a graph that is accepted must still
+ * keep its kernels within their memory (tests/graph/rig.h; run under AddressSanitizer). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -374,8 +374,8 @@ static bool is_first_part(const struct graph *g, uint32_t a, uint32_t b)
 }
 
 /* Every pair of activations that are in use at the same time, laid on one place: refused, but for the first
- * part of a concat. Which are is counted here apart from graph/life.c, from the arguments of nodes and the rule
- * that a backward node reads what its op's traits say. */
+ * part of a concat. Which are is counted here apart from graph/life.c, from the arguments of nodes and the
+ * rule that a backward node reads what its op's traits say. */
 static void graph_open_memory__overlapping_tensors__are_refused(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Operations of an example that each op says it has, by which plans are made of graphs that nobody has measured: a
- * multiplication and an addition are two. */
+/* Operations of an example that each op says it has, by which plans are made of graphs that nobody has
+ * measured: a multiplication and an addition are two. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

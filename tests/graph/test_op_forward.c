@@ -10,8 +10,8 @@
 #include "cfg/settings.h"
 #include "tests/graph/rig.h"
 
-/* A graph of one node, whose input is tensor 0 (and 1) and whose output is the last; every tensor [2, 4] or what the
- * test says. */
+/* A graph of one node, whose input is tensor 0 (and 1) and whose output is the last; every
+ * tensor [2, 4] or what the test says. */
 #define SINGLE_TENSORS 8
 struct single {
     struct graph_tensor tensors[SINGLE_TENSORS];

@@ -113,8 +113,8 @@ static uint32_t schedule_of(const char *text, const char *set)
     return kind;
 }
 
-/* Rows of one number, and nothing behind them: the rate falls from pass to pass, unless the text or its rules say
- * another. */
+/* Rows of one number, and nothing behind them: the rate falls from pass to pass, unless the
+ * text or its rules say another. */
 static void schedule_auto__linear_models__have_passes(void **state)
 {
     (void)state;

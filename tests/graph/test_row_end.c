@@ -1,5 +1,5 @@
-/* The end of a step for one row: what it counts, which columns it trains, and its vector when its score has come to
- * it. */
+/* The end of a step for one row: what it counts, which columns it trains, and its vector
+ * when its score has come to it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

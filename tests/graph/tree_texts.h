@@ -21,8 +21,8 @@ static const struct op_text tree_texts[] = {
      "[cell inner]\ns = sum(child.h)\ni = sigmoid(affine(x, s))\nu = tanh(affine(x, s))\nc = i * u + "
      "sum(sigmoid(affine(x, child.h)) * child.c)\nh = sigmoid(affine(x, s)) * tanh(c)\n[tree h]\ninput = tree, "
      "e\nunits = 4\ndim = 3\nstate = h, c\n" OUT},
-    /* Every function, numbers, differences, a name read twice, a line that is another's, and the states of all
-     * nodes. */
+    /* Every function, numbers, differences, a name read twice, a line that is
+     * another's, and the states of all nodes. */
     {"tree_of_functions", TREES("leaf, inner, pair") "[cell leaf]\nv = number * x - 0.5\n[cell inner]\na = "
                                                      "sin(sum(child.v * (child.v + x) - x))\nb = cos(a) * a * 0.7 + "
                                                      "prod(softsign(child.v) + 1.5)\nv = b\n[cell pair]\nd = child2.v "

@@ -1,5 +1,6 @@
-/* Model texts that have what the texts of single ops have not: vocabularies and candidates, lives of rows, weights,
- * groups, several labels, statistics, clipping, a schedule, shared layers, lanes, formats of rows. */
+/* Model texts that have what the texts of single ops have not: vocabularies and candidates,
+ * lives of rows, weights, groups, several labels, statistics, clipping, a schedule, shared
+ * layers, lanes, formats of rows. */
 #ifndef HETERPS_TESTS_GRAPH_WIDE_TEXTS_H
 #define HETERPS_TESTS_GRAPH_WIDE_TEXTS_H
 

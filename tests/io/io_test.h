@@ -95,8 +95,8 @@ static inline uint8_t *test_gzip(const void *data, size_t bytes, size_t *out_byt
     return out;
 }
 
-/* The data as one zstd frame with a checksum, of this window (a power of two's exponent; 0: as the data needs);
- * yours: free. */
+/* The data as one zstd frame with a checksum, of this window (a power of two's exponent; 0:
+ * as the data needs); yours: free. */
 static inline uint8_t *test_zstd_window(const void *data, size_t bytes, int window, size_t *out_bytes)
 {
     size_t room = ZSTD_compressBound(bytes);

@@ -1,5 +1,5 @@
-/* Files of events: checksums as RFC 3720 has them, and records byte by byte. That TensorBoard reads them is in
- * e2e/test_tensorboard.sh. */
+/* Files of events: checksums as RFC 3720 has them, and records byte by byte. That TensorBoard reads them
+ * is in e2e/test_tensorboard.sh. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

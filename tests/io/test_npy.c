@@ -1,5 +1,5 @@
-/* The .npy reader and writer: files as NumPy writes them, byte by byte by hand, what is refused and where, and
- * that what is written is read back. */
+/* The .npy reader and writer: files as NumPy writes them, byte by byte by hand, what is refused and where,
+ * and that what is written is read back. */
 #include "tests/io/io_test.h"
 
 #include "io/npy.h"

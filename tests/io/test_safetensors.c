@@ -1,5 +1,5 @@
-/* The safetensors writer and reader: what is written is read back, and whatever the bytes, what is read lies within
- * them. */
+/* The safetensors writer and reader: what is written is read back, and whatever the bytes,
+ * what is read lies within them. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -236,8 +236,8 @@ static void uring_faults__errors__come_as_results_and_move_nothing(void **state)
     }
 }
 
-/* A request that nothing completes is waited for until it is time, and no longer. A pipe is read so by io_uring
- * alone. */
+/* A request that nothing completes is waited for until it is time, and no longer. A
+ * pipe is read so by io_uring alone. */
 static void uring_reap__nothing_comes__ends_when_it_is_time(void **state)
 {
     (void)state;

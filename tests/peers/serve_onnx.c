@@ -1,13 +1,13 @@
-/* onnxruntime behind the loop that `heterps-run serve` has, too: libevent answers POST /predict with the predictions of
- * a net that `export --format onnx` wrote of a model of Criteo's columns with one loss, each request by itself. What
- * tests/bench/serve_bench compares with:
+/* onnxruntime behind the loop that `heterps-run serve` has, too: libevent answers POST /predict with the
+ * predictions of a net that `export --format onnx` wrote of a model of Criteo's columns with one loss, each
+ * request by itself. What tests/bench/serve_bench compares with:
  *
  *     cc -O3 -march=native -o serve_onnx tests/peers/serve_onnx.c -levent_extra -levent_core -lxxhash -ldl
  *     PEER='./serve_onnx libonnxruntime.so.1.32.0 model.onnx' build/release/tests/bench/serve_bench …
  *
- * The library is that of the package onnxruntime of pip, which has no headers: functions are called by their places in
- * struct OrtApi, which only grows from version to version. One thread, all optimisations. Text is read as simply and as
- * fast as it can be: no line is checked. */
+ * The library is that of the package onnxruntime of pip, which has no headers: functions are called by their
+ * places in struct OrtApi, which only grows from version to version. One thread, all optimisations. Text is
+ * read as simply and as fast as it can be: no line is checked. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <dlfcn.h>

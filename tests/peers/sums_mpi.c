@@ -1,9 +1,9 @@
 /* What sums_table.py compares sums over links with: MPI_Allreduce, which it compiles where there is Open MPI:
  *     mpicc.openmpi -O3 sums_mpi.c; mpirun.openmpi --mca pml ob1 --mca btl tcp,self \
  *         --mca btl_tcp_if_include lo -np N ./a.out
- * Prints for 64 MiB, 4 MiB and 1 KiB the median of the seconds of a turn, each of which the slowest process ends.
- * With a FILE it does not: then four lanes of numbers are added up, each process adding its own ones first, and the
- * sums are written there, to compare with those of another N. */
+ * Prints for 64 MiB, 4 MiB and 1 KiB the median of the seconds of a turn, each of which the slowest process
+ * ends. With a FILE it does not: then four lanes of numbers are added up, each process adding its own ones
+ * first, and the sums are written there, to compare with those of another N. */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* samples/dcnv2.cfg, after Wang et al., WWW 2021, eq. (1) with the matrix of eq. (2) as a product of two of low rank:
+/* samples/dcnv2.cfg, after Wang et al., WWW 2021, eq. (1) with the matrix of eq. (2)
+ * as a product of two of low rank:
  *
  *   b  = max(… max(I W + b, 0) …, 0)                      three layers from the numbers
  *   x0 = [ b | sums of the rows of C1's keys … C26's ]

@@ -1,14 +1,14 @@
-/* Reads what was exported before and after, and the data; trains; compares. What the models share of arithmetic
- * is here too.
+/* Reads what was exported before and after, and the data; trains; compares. What the models
+ * share of arithmetic is here too.
  *
  * Usage: reference MODEL DATA INITIAL_DIR TRAINED_DIR sgd|adagrad RATE ACCUMULATOR BATCH STEPS
  *
- * Prints TAP, one line a tensor or table: the norm-wise relative error |trained - reference| / |reference| must
- * not exceed 1e-5, of a table also that of each row, to its norm or the root mean square of the rows' norms,
- * whichever is greater, for a row of one number may come near 0; and all must have moved. Adagrad from an
- * accumulator of 0 makes a step of RATE of any gradient, so of one that is 0 up to rounding a step up or down:
- * then rows are not looked at one by one. A fault for the test of the test: with REFERENCE_FAULT=1 the rate is
- * one per cent greater. */
+ * Prints TAP, one line a tensor or table: the norm-wise relative error |trained - reference| / |reference|
+ * must not exceed 1e-5, of a table also that of each row, to its norm or the root mean square of the rows'
+ * norms, whichever is greater, for a row of one number may come near 0; and all must have moved. Adagrad
+ * from an accumulator of 0 makes a step of RATE of any gradient, so of one that is 0 up to rounding a step
+ * up or down: then rows are not looked at one by one. A fault for the test of the test: with
+ * REFERENCE_FAULT=1 the rate is one per cent greater. */
 #include "reference.h"
 
 #include <inttypes.h>

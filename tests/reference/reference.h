@@ -1,7 +1,7 @@
-/* Trains a model a few steps in double precision and compares the result with what heterps-run made of the same
- * initial values and the same data. It shares no code with the program: it reads text, keys and safetensors in
- * its own way (reference.c), and each model's file writes its mathematics down from its definition, example by
- * example, with the derivatives by hand.
+/* Trains a model a few steps in double precision and compares the result with what heterps-run made of the
+ * same initial values and the same data. It shares no code with the program: it reads text, keys and
+ * safetensors in its own way (reference.c), and each model's file writes its mathematics down from its
+ * definition, example by example, with the derivatives by hand.
  *
  *   sgd       w -= rate g
  *   adagrad   s += g^2;  w -= rate g / (sqrt(s) + 1e-10)      s from an accumulator on   g: of the batch's mean loss

@@ -1,6 +1,6 @@
-/* Small scheduling problems in memory, for tests of the cost model and of the methods that prove. Nothing of them is
- * plausible: shares of 0 and 1, communication that binds, free types, limits of one unit and throughputs out of reach
- * all come up. */
+/* Small scheduling problems in memory, for tests of the cost model and of the methods that prove. Nothing of
+ * them is plausible: shares of 0 and 1, communication that binds, free types, limits of one unit and
+ * throughputs out of reach all come up. */
 #ifndef HETERPS_TESTS_SCHED_INSTANCE_FIXTURE_H
 #define HETERPS_TESTS_SCHED_INSTANCE_FIXTURE_H
 
@@ -71,8 +71,8 @@ static inline double fixture_share(uint64_t *state)
     return kind == 0 ? 0 : kind == 1 ? 1 : fixture_between(state, 0.5, 1);
 }
 
-/* A random problem. Limits from 1 to limit_max; `throughput` times what the cheapest single unit reaches is asked for,
- * 0: nothing. */
+/* A random problem. Limits from 1 to limit_max; `throughput` times what the cheapest single unit
+ * reaches is asked for, 0: nothing. */
 static inline void fixture_random_make(struct instance_fixture *f, uint64_t *state, uint32_t layer_count,
                                        uint32_t type_count, uint32_t limit_max, double throughput)
 {
@@ -99,9 +99,9 @@ static inline void fixture_random_make(struct instance_fixture *f, uint64_t *sta
     f->instance.throughput_limit = throughput * f->instance.batch / slowest;
 }
 
-/* Puts the types of a random problem on up to node_max nodes, several on one or none on some, with links that differ
- * by some hundred times and in their two ways; half of the time with memory that binds, and with prices of nodes; a
- * third of the types add moves. */
+/* Puts the types of a random problem on up to node_max nodes, several on one or none on some, with links that
+ * differ by some hundred times and in their two ways; half of the time with memory that binds, and with
+ * prices of nodes; a third of the types add moves. */
 static inline void fixture_nodes_put(struct instance_fixture *f, uint64_t *state, uint32_t node_max)
 {
     const uint32_t L = f->instance.layer_count, T = f->instance.type_count, N = 1 + fixture_below(state, node_max);

@@ -4,8 +4,8 @@
 
 #include "sched/method.h"
 
-/* Runs a method, which has to succeed, with options that keep the curve. Stands for when better plans were found, and
- * for the last of them. */
+/* Runs a method, which has to succeed, with options that keep the curve. Stands for when better plans were
+ * found, and for the last of them. */
 static inline uint64_t search_fingerprint(const struct cost_model *model, method_id method,
                                           const struct search_options *options)
 {

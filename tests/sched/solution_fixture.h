@@ -1,5 +1,5 @@
-/* Instances and solutions for the tests of what people see: made by formula, so that they hold whatever the methods
- * do. */
+/* Instances and solutions for the tests of what people see: made by formula, so that
+ * they hold whatever the methods do. */
 #ifndef HETERPS_TESTS_SOLUTION_FIXTURE_H
 #define HETERPS_TESTS_SOLUTION_FIXTURE_H
 
@@ -39,8 +39,8 @@ static inline double fixture_share(uint32_t n)
     return (double)h / 4294967296.0;
 }
 
-/* The first third of the layers is cheap to compute on type 0, cores; the others on accelerators, each with a speed
- * and a price. */
+/* The first third of the layers is cheap to compute on type 0, cores; the others on accelerators,
+ * each with a speed and a price. */
 static inline void fixture_open(struct fixture *f, uint32_t layer_count, uint32_t type_count, double throughput_limit)
 {
     static const char *const kinds[] = {"embedding", "pool", "concat"};

@@ -1,5 +1,5 @@
-/* Cluster texts: a good one says what it says; anything wrong in it is refused by line, section and key, what was
- * expected and found. */
+/* Cluster texts: a good one says what it says; anything wrong in it is refused by line, section and
+ * key, what was expected and found. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -283,8 +283,8 @@ static void cost_model_open__free_units__still_tells_infeasible_plans(void **sta
     cost_model_free(&model);
 }
 
-/* All plans of random problems, provisioned exactly and at random: whatever keeps to limits and throughput scores its
- * cost, below whatever does not; of the latter, the nearer to the throughput the lower. */
+/* All plans of random problems, provisioned exactly and at random: whatever keeps to limits and throughput
+ * scores its cost, below whatever does not; of the latter, the nearer to the throughput the lower. */
 static void cost_of__infeasible__scores_above_every_feasible_plan_and_lower_when_nearer(void **state)
 {
     (void)state;

@@ -159,8 +159,8 @@ static void layer_table_keys__every_kind__has_its_table(void **state)
 
 /* --- graphs ----------------------------------------------------------------------------------- */
 
-/* Two fields of up to 3 keys each; rows of 2 floats and as many of Adagrad's. h1 and its batch normalisation are one
- * layer. */
+/* Two fields of up to 3 keys each; rows of 2 floats and as many of Adagrad's. h1 and its
+ * batch normalisation are one layer. */
 static const char model_text[] = "[model]\nname = tiny\n"
                                  "[data]\ndense = I1..I2\nsparse = C1..C2\nids_max = 3\n"
                                  "[table emb]\ndim = 2\noptimizer = adagrad 0.1\n"

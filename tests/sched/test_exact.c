@@ -1,5 +1,5 @@
-/* The proven optimum: equal to every plan tried, to the optima stored with real-looking instances, and honest where it
- * is stopped; and the greatest throughput. */
+/* The proven optimum: equal to every plan tried, to the optima stored with real-looking instances, and honest
+ * where it is stopped; and the greatest throughput. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

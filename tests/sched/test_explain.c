@@ -350,8 +350,8 @@ static void explain_write__no_unit_for_a_stage__tells_no_stages(void **state)
     fixture_close(&f);
 }
 
-/* Whole texts of plans of several sizes, good ones and bad ones, by a fingerprint: a text that is meant to change gets
- * another one. */
+/* Whole texts of plans of several sizes, good ones and bad ones, by a fingerprint: a text that is
+ * meant to change gets another one. */
 static void explain_write__plans_of_all_sizes__in_the_same_words(void **state)
 {
     (void)state;

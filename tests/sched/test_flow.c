@@ -126,8 +126,8 @@ static void flow_run__ring_of_tasks__is_refused(void **state)
     flow_free(&f);
 }
 
-/* Random graphs: nothing before what it waits for, no place twice at once, no link over its rate, and no idle place
- * while a task waits for it. */
+/* Random graphs: nothing before what it waits for, no place twice at once, no link over its rate, and no idle
+ * place while a task waits for it. */
 static void flow_run__random_graphs__keep_to_the_rules(void **state)
 {
     (void)state;

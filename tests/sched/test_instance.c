@@ -1,5 +1,5 @@
-/* Instances: what a text says is read, written and read again as the same; anything wrong in it is refused by its
- * place, what was expected and found; random ones are repeatable and of use. */
+/* Instances: what a text says is read, written and read again as the same; anything wrong in it is refused by
+ * its place, what was expected and found; random ones are repeatable and of use. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* Every method of methods.def keeps to the same contract; and each of those that sample or propose does what its name
- * says. */
+/* Every method of methods.def keeps to the same contract; and each of those that sample or
+ * propose does what its name says. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -130,8 +130,9 @@ static void methods_sampled__same_seed__same_plan_and_the_whole_budget(void **st
     scene_close(&s);
 }
 
-/* When each plan better than those before was found, and the last of them, by a hash: any other step of a method finds
- * others, or at another time. Whoever changes a method on purpose takes the hashes that this test then tells. */
+/* When each plan better than those before was found, and the last of them, by a hash: any other
+ * step of a method finds others, or at another time. Whoever changes a method on purpose takes the
+ * hashes that this test then tells. */
 static void methods_sampled__fixed_seeds__find_the_same_at_the_same_evaluations(void **state)
 {
     (void)state;
@@ -185,8 +186,8 @@ static void methods_sampled__ceiling_of_seconds__end_and_say_so(void **state)
     struct scene s;
     scene_open(&s, 3, 12, 4);
     for (uint32_t m = 0; m < SAMPLED_COUNT; m++) {
-        /* A round of bo takes as long as thousands of evaluations, so it may not wait for hundreds to read the
-         * clock. */
+        /* A round of bo takes as long as thousands of evaluations, so it may not wait
+         * for hundreds to read the clock. */
         double seconds = sampled[m] == METHOD_ID_bo ? 0.01 : 0.1;
         struct outcome o = run(&s, sampled[m], &(struct search_options){.seed = 1, .seconds = seconds});
         assert_int_equal(o.ended_by, SEARCH_SECONDS);
@@ -196,8 +197,8 @@ static void methods_sampled__ceiling_of_seconds__end_and_say_so(void **state)
     scene_close(&s);
 }
 
-/* How near each comes on instances that have an optimum: the figures are printed, and the bounds leave room for other
- * seeds. */
+/* How near each comes on instances that have an optimum: the figures are printed, and the
+ * bounds leave room for other seeds. */
 static void methods_sampled__small_instances__are_near_the_optimum(void **state)
 {
     (void)state;
@@ -246,8 +247,8 @@ static void climb__any_start__ends_where_no_move_is_better(void **state)
         draw_plan_uniform(&draw, types, L, T);
         double before = search_evaluate(&search, types), score = climb(&search, &draw, types, before);
         assert_true(score <= before && score == search_evaluate(&search, types));
-        /* A run of one type put on another: of one layer, of a whole stage, or of the neighbour's type at one end of a
-         * stage. */
+        /* A run of one type put on another: of one layer, of a whole stage, or of the
+         * neighbour's type at one end of a stage. */
         for (uint32_t begin = 0; begin < L; begin++)
             for (uint32_t end = begin + 1; end <= L && types[end - 1] == types[begin]; end++)
                 for (uint32_t type = 0; type < T; type++) {

@@ -1,5 +1,5 @@
-/* Plans: a good one says what its text says; anything wrong in it is refused by the key's place, what was expected
- * and what was found; and it is told to people in one line. */
+/* Plans: a good one says what its text says; anything wrong in it is refused by the key's place, what was
+ * expected and what was found; and it is told to people in one line. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

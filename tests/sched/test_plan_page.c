@@ -1,5 +1,5 @@
-/* The page: whole whatever the plan, checked by tests/e2e/page_check.py; escapes names; marks what was chosen; is
- * written in one piece. */
+/* The page: whole whatever the plan, checked by tests/e2e/page_check.py; escapes names; marks what was
+ * chosen; is written in one piece. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -51,8 +51,8 @@ static char *page_of(uint32_t count)
     return text;
 }
 
-/* Fingerprints of the pages that are kept, in their order, without the program's version. A page that is meant to
- * change gets another one; what has changed shows in the page that is whole in tests/golden. */
+/* Fingerprints of the pages that are kept, in their order, without the program's version. A page that is
+ * meant to change gets another one; what has changed shows in the page that is whole in tests/golden. */
 static const uint64_t fingerprints[] = {
     UINT64_C(0x4c56834654386fc2), UINT64_C(0x352873fc429838ee), UINT64_C(0xe10ac3eb98fffcb3),
     UINT64_C(0x8562abc02e903557), UINT64_C(0x151e5f06f1cf013b), UINT64_C(0xf0bf39b8781ba5ff),
@@ -126,8 +126,8 @@ static void page_write__plans_of_all_sizes__are_whole(void **state)
     }
 }
 
-/* Drawings whose axes go over several powers of ten, or hardly anywhere; curves of one point; more stages than are
- * drawn; what is not proven. */
+/* Drawings whose axes go over several powers of ten, or hardly anywhere; curves of one point; more stages
+ * than are drawn; what is not proven. */
 static void page_write__wide_and_narrow_figures__are_whole(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* The policy's network draws what its probabilities say, its gradient is that of log P, and its bits are those
- * of any registers; a policy survives its file, is refused if a bit of it is wrong, and says something of
- * instances that it has not seen. */
+/* The policy's network draws what its probabilities say, its gradient is that of log P, and its bits are
+ * those of any registers; a policy survives its file, is refused if a bit of it is wrong, and says something
+ * of instances that it has not seen. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -29,8 +29,8 @@ static void equal(double found, double expected)
     if (!(fabs(found - expected) <= 1e-12 * fabs(expected))) fail_msg("expected %.17g, found %.17g", expected, found);
 }
 
-/* What all k from 1 to the limits come to: the least cost of those that keep to limits and throughput, infinite: there
- * is none; the greatest throughput within the limits, 0: there are no k at all. */
+/* What all k from 1 to the limits come to: the least cost of those that keep to limits and throughput,
+ * infinite: there is none; the greatest throughput within the limits, 0: there are no k at all. */
 static void all_units(const struct cost_stage *given, uint32_t count, double *cost, double *throughput)
 {
     struct cost_stage stages[STAGES_MAX];
@@ -49,8 +49,8 @@ static void all_units(const struct cost_stage *given, uint32_t count, double *co
     }
 }
 
-/* A plan that cannot keep to the throughput: what is said to bind does, since one more unit helps, or no number of
- * them. */
+/* A plan that cannot keep to the throughput: what is said to bind does, since one more
+ * unit helps, or no number of them. */
 static void limit_check(const struct cost_result *r, const struct cost_stage *stages)
 {
     const struct cost_stage *limiting = &stages[r->limiting_stage];
@@ -121,9 +121,9 @@ static void provision_exact__one_stage__takes_the_least_units(void **state)
     }
 }
 
-/* The dear stage takes a second whatever its units, the cheap one two seconds over k: a second cheap unit halves the
- * time of the dear one, 2 (10 + 1) > 1 (10 + 2), though the throughput of half an example a second was reached without
- * it. */
+/* The dear stage takes a second whatever its units, the cheap one two seconds over k: a second cheap unit
+ * halves the time of the dear one, 2 (10 + 1) > 1 (10 + 2), though the throughput of half an example a
+ * second was reached without it. */
 static void provision_exact__faster_is_cheaper__goes_above_the_throughput(void **state)
 {
     (void)state;
@@ -265,8 +265,9 @@ static void provision_exact__random_stages__is_to_the_bit_what_plain_steps_give(
     assert_true(feasible_count > 1500 && infeasible_count > 1500);
 }
 
-/* A dear stage that nothing speeds up, before cheap ones that a great many units do: the optimum is far above the
- * throughput. With one cheap stage it is found exactly, with two within one unit of the second's thousands. */
+/* A dear stage that nothing speeds up, before cheap ones that a great many units do: the optimum
+ * is far above the throughput. With one cheap stage it is found exactly, with two within one
+ * unit of the second's thousands. */
 static void provision_exact__optimum_far_away__is_the_one_of_plain_steps(void **state)
 {
     (void)state;
@@ -302,8 +303,8 @@ static double cpu_seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* Limits of 2^32 - 1, shares of 0 and 1, no price, times and prices of any magnitude: far from it, an evaluation would
- * take minutes. Whatever is said to be feasible is. */
+/* Limits of 2^32 - 1, shares of 0 and 1, no price, times and prices of any magnitude: far from it, an
+ * evaluation would take minutes. Whatever is said to be feasible is. */
 static void provision_exact__limits_without_measure__ends_soon(void **state)
 {
     (void)state;

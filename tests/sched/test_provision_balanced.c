@@ -1,6 +1,6 @@
-/* The provisions that the exact one is compared with: Newton's method finds the least cost of the continuous problem,
- * rounding keeps to limits and throughput, fixed proportions are what they say; and none is ever better than the exact
- * one. */
+/* The provisions that the exact one is compared with: Newton's method finds the least cost of the
+ * continuous problem, rounding keeps to limits and throughput, fixed proportions are what they say; and
+ * none is ever better than the exact one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -145,8 +145,8 @@ static void provision_balanced__random_plans__never_beats_exact_and_is_near(void
     assert_true(count > INSTANCE_COUNT && infeasible > 0);
 }
 
-/* Two stages, one unit of the first a third as fast as needed, computation only. Worked by hand: at tau = 1 s an
- * example and no sequential part, k = 3 and 2. */
+/* Two stages, one unit of the first a third as fast as needed, computation only. Worked by hand: at tau = 1 s
+ * an example and no sequential part, k = 3 and 2. */
 static void provision_balanced__perfectly_parallel__is_formula_13(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* RALP's profiler: skewness and splits counted by hand, and the method on instances. The paper's networks are in
- * tests/sched/nets. */
+/* RALP's profiler: skewness and splits counted by hand, and the method on instances. The paper's
+ * networks are in tests/sched/nets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

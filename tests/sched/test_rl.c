@@ -80,8 +80,8 @@ static void rl__same_seed__same_plan_bit_for_bit(void **state)
     scene_close(&s);
 }
 
-/* When each plan better than those before was found, and the last of them, by a hash, as in test_methods.c: whoever
- * changes a method on purpose takes the hashes that this test then tells. */
+/* When each plan better than those before was found, and the last of them, by a hash, as in test_methods.c:
+ * whoever changes a method on purpose takes the hashes that this test then tells. */
 static void rl__fixed_seeds__find_the_same_at_the_same_evaluations(void **state)
 {
     (void)state;

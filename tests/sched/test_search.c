@@ -1,5 +1,5 @@
-/* A search counts what it is asked, remembers scores, keeps the best plan and its curve, and ends when a budget is
- * spent. */
+/* A search counts what it is asked, remembers scores, keeps the best plan and its curve,
+ * and ends when a budget is spent. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

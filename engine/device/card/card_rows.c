@@ -277,9 +277,9 @@ static status rows_go_home(struct card_rows *r, const struct gpu_work *w, struct
     return ST_OK;
 }
 
-/* Finds a place for a row: a free place, or that of a row that goes home. CARD_NONE: all places that the hand may still
- * look at were used since it last passed. The place counts as used at once, and the hand looks at each place once a
- * step at most, so no place is given twice. */
+/* Finds a place for a row: a free place, or that of a row that goes home. CARD_NONE: all places that the hand
+ * may still look at were used since it last passed. The place counts as used at once, and the hand looks at
+ * each place once a step at most, so no place is given twice. */
 static uint32_t place_find(struct card_table *t, uint32_t *looks)
 {
     uint32_t slot = CARD_NONE;
@@ -300,8 +300,8 @@ static uint32_t row_of_step(const struct card_table *t, uint32_t step_row)
     return atomic_load_explicit(&t->shared_row[step_row], memory_order_relaxed);
 }
 
-/* Chooses, among the step's cold rows from *at on, at most a chunk of rows that move in, and the rows that make room
- * for them. */
+/* Chooses, among the step's cold rows from *at on, at most a chunk of rows that move in, and
+ * the rows that make room for them. */
 static uint32_t coming_choose(struct card_table *t, uint32_t cold_count, uint32_t *at, uint32_t *looks,
                               uint32_t *leaving)
 {

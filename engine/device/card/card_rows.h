@@ -6,12 +6,12 @@
  *                        ── rows move in ──────────▶  resident rows          card resident ones, by the same
  *                        ◀── rows go home ──────────                         arithmetic
  *
- * Resident rows are the tier of a table on the card (store.gpu bytes, divided as store.ram is): vector, optimizer's
- * state and counters. Rows move only at the end of steps, and by counts, so neither results nor copies depend on
- * timing. A cold row moves in at the second step that has it: at the first, rows that occur once would crowd out
- * others. If there is no room, a hand goes round, as a clock's: the first resident row that no step has had since the
- * hand last passed goes home. At the end of a job changed rows go home and stay resident too, so that saves and
- * evaluations find the newest rows in the store.
+ * Resident rows are the tier of a table on the card (store.gpu bytes, divided as store.ram is): vector,
+ * optimizer's state and counters. Rows move only at the end of steps, and by counts, so neither results nor
+ * copies depend on timing. A cold row moves in at the second step that has it: at the first, rows that occur
+ * once would crowd out others. If there is no room, a hand goes round, as a clock's: the first resident row
+ * that no step has had since the hand last passed goes home. At the end of a job changed rows go home and
+ * stay resident too, so that saves and evaluations find the newest rows in the store.
  *
  * In a table with a disk below it, or with rows that come and go, all rows are cold. */
 #ifndef HETERPS_ENGINE_DEVICE_CARD_CARD_ROWS_H
@@ -93,8 +93,8 @@ struct card_rows {
     uint64_t resident_rows, cold_rows, moved_in, moved_home;
 };
 
-/* For the tables that the forward nodes [node_begin, node_end) look up. tier_bytes: of all tiers together. INVALID: a
- * table is looked up by other stages too; MEMORY; else as cpu_device_open. */
+/* For the tables that the forward nodes [node_begin, node_end) look up. tier_bytes: of all tiers together.
+ * INVALID: a table is looked up by other stages too; MEMORY; else as cpu_device_open. */
 MUST_USE status card_rows_open(struct card_rows *r, const struct graph *g, struct model *model, uint32_t node_begin,
                                uint32_t node_end, uint32_t lanes, bool training, uint64_t tier_bytes);
 void card_rows_close(struct card_rows *r);
@@ -106,8 +106,8 @@ void card_stream_rows_layout(const struct card_rows *r, struct card_stream_rows 
 MUST_USE status card_rows_begin(struct card_rows *r, struct gpu *gpu, struct gpu_stream *stream,
                                 struct gpu_event *event);
 
-/* Before a forward pass: copies what the pass needs of the context's ticket into `to`, whose arrays are on the card.
- * Adds the bytes moved to *bytes. */
+/* Before a forward pass: copies what the pass needs of the context's ticket into `to`, whose arrays are on
+ * the card. Adds the bytes moved to *bytes. */
 MUST_USE status card_rows_forward(struct card_rows *r, const struct gpu_work *w, struct card_stream_rows *s,
                                   const struct op_context *c, struct ticket *to, uint64_t *bytes);
 /* device_vt.update_rows; waits for the card. */

@@ -130,8 +130,8 @@ static void slot_set(struct card_device *d, struct card_slot *slot, const struct
     }
 }
 
-/* Before a forward pass: copies the keys, and what the ticket says of them. These copies are not written down, for the
- * number of keys differs each time. */
+/* Before a forward pass: copies the keys, and what the ticket says of them. These copies are not written
+ * down, for the number of keys differs each time. */
 static status keys_give(struct card_device *d, const struct op_context *c, struct card_slot *slot)
 {
     struct card_stage *s = d->stage;
@@ -172,8 +172,8 @@ static struct card_slot *slot_of(const struct card_stage *s, const struct op_con
     return &s->slots[c->slot];
 }
 
-/* Writes the pass down. If a driver or a library prevents this, *is_written is false and the pass has to be given as it
- * is; giving it also tells what is wrong, if anything is. */
+/* Writes the pass down. If a driver or a library prevents this, *is_written is false and the pass has to be
+ * given as it is; giving it also tells what is wrong, if anything is. */
 static void pass_write(struct card_device *d, const struct op_context *c, const struct op_context *card,
                        struct card_slot *slot, const struct graph_node *nodes, uint32_t count, uint32_t at,
                        bool *is_written)
@@ -199,9 +199,9 @@ static void pass_write(struct card_device *d, const struct op_context *c, const 
                ++d->unwritten_count == CARD_WRITES_FAIL_MAX ? ", and no other is tried" : "", status_message());
 }
 
-/* Replays the pass if the micro-batch is whole and its memory stays in place; else gives the pass as it is. With a
- * library, the first pass of a kind is given as it is too: the library loads kernels when it first needs them, and
- * loading must not be written down. */
+/* Replays the pass if the micro-batch is whole and its memory stays in place; else gives the pass as it is.
+ * With a library, the first pass of a kind is given as it is too: the library loads kernels when it first
+ * needs them, and loading must not be written down. */
 static status pass_submit(struct card_device *d, const struct op_context *c, const struct op_context *card,
                           struct card_slot *slot, const struct graph_node *nodes, uint32_t count)
 {
@@ -223,8 +223,8 @@ static status pass_submit(struct card_device *d, const struct op_context *c, con
     return gpu_replay(d->work.gpu, d->work.stream, slot->list[at]);
 }
 
-/* Puts the stage and the pass before the card's own words. Waits for what the pass has given so far: copies from and to
- * the slot, which is given back after the job. */
+/* Puts the stage and the pass before the card's own words. Waits for what the pass has given so far: copies
+ * from and to the slot, which is given back after the job. */
 static status submit_failed(struct card_device *d, status st, const struct op_context *c, bool is_forward)
 {
     struct failure failure;

@@ -1,5 +1,5 @@
-/* Measures each layer as a stage of its own: many passes in a row, timed together. Then measures all layers as one
- * stage, driven by as many threads as a pipeline has for it. */
+/* Measures each layer as a stage of its own: many passes in a row, timed together. Then measures all layers
+ * as one stage, driven by as many threads as a pipeline has for it. */
 #include "engine/device/card/measure.h"
 
 #include <math.h>
@@ -179,8 +179,8 @@ static void stage_close(struct measure *m)
     m->stage = NULL;
 }
 
-/* Divides a run's seconds over its layers. Layers of shorter runs within it keep their times; the others get equal
- * shares of the rest. As a card has all of the run or none, only the sum counts. */
+/* Divides a run's seconds over its layers. Layers of shorter runs within it keep their times; the others get
+ * equal shares of the rest. As a card has all of the run or none, only the sum counts. */
 static void seconds_give(const struct measure *m, const struct run_of_layers *of, double seconds, double *layers)
 {
     uint32_t count = 0;
@@ -208,8 +208,8 @@ static status slot_pass(const struct measure *m, const struct run_of_layers *of,
     return rows_pass_run((struct measure *)(uintptr_t)m, &(struct timed_pass){&context, *of}, 1);
 }
 
-/* Runs three steps of all slots. Rows move in at the end of the second step that has them, so the third step is like
- * all later ones. *rows_seconds: of the third step's update of rows, scaled to a whole step. */
+/* Runs three steps of all slots. Rows move in at the end of the second step that has them, so the third step
+ * is like all later ones. *rows_seconds: of the third step's update of rows, scaled to a whole step. */
 static status rows_settle(struct measure *m, const struct run_of_layers *of, double *rows_seconds)
 {
     *rows_seconds = 0;
@@ -263,8 +263,8 @@ static status run_measure(struct measure *m, const struct run_of_layers *of)
 
 /* --- all layers, several streams ---------------------------------------------------------------- */
 
-/* A stream of the stage and its slot, as a worker of the pipeline drives them: backward passes of one lane one at a
- * time. */
+/* A stream of the stage and its slot, as a worker of the pipeline drives them: backward
+ * passes of one lane one at a time. */
 struct stream {
     const struct measure *m;
     struct device *device;

@@ -15,8 +15,9 @@ struct card_measure_options {
     const struct graph *graph;
     struct model *model;
     const struct resource_type *type;
-    /* The first micro-batches of a step: as many as a card's streams have under way (CARD_STREAMS), or all. They have
-     * been through both passes on the CPU, so the values that are copied to the card are as in training. */
+    /* The first micro-batches of a step: as many as a card's streams have under way
+     * (CARD_STREAMS), or all. They have been through both passes on the CPU, so the values that
+     * are copied to the card are as in training. */
     const struct slot *slots;          /* [slot_count], of train.micro examples each */
     const struct op_context *contexts; /* [slot_count]: of their passes              */
     uint32_t slot_count;
@@ -42,11 +43,11 @@ struct card_times {
     /* [move_count]: seconds of a transfer of move_bytes and the wait for it; the mean of both ways */
     double *move;
 };
-/* Medians. Tied layers (graph_ties) are measured as the stage that they have to share, and get equal shares of its
- * time. A layer that looks rows up takes long alone, but little of the card: keys and rows travel, and one thread adds
- * up a frequent row. So all layers are also measured as one stage, with a micro-batch under way in each slot; layers
- * with rows get what this stage takes beyond the sum of the others. Free with card_times_free. STOPPED:
- * stop_requested(); else as gpu/gpu.h. */
+/* Medians. Tied layers (graph_ties) are measured as the stage that they have to share, and get equal shares
+ * of its time. A layer that looks rows up takes long alone, but little of the card: keys and rows travel, and
+ * one thread adds up a frequent row. So all layers are also measured as one stage, with a micro-batch under
+ * way in each slot; layers with rows get what this stage takes beyond the sum of the others. Free with
+ * card_times_free. STOPPED: stop_requested(); else as gpu/gpu.h. */
 MUST_USE status card_measure(struct card_times *times, const struct card_measure_options *options);
 void card_times_free(struct card_times *times);
 

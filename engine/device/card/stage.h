@@ -14,8 +14,8 @@ struct card_slot {
     struct micro_batch batch; /* likewise, of what ops read                      */
     struct ticket ticket;     /* likewise                                        */
     struct gpu_now *now, *now_host;
-    /* Passes that have been written down: forward in evaluation, in training, backward of each lane. Each device has
-     * its own, which name its scratch memory, for each of a feed's inputs. */
+    /* Passes that have been written down: forward in evaluation, in training, backward of each lane. Each
+     * device has its own, which name its scratch memory, for each of a feed's inputs. */
     struct gpu_list **list;
     const void **list_batch; /* the input's micro-batch: training and evaluation have different ones */
 };
@@ -84,16 +84,16 @@ struct card_stage {
     _Atomic uint64_t shared_front, shared_behind, shared_other;
 };
 
-/* Copies the stage's parameters and state from the host. Keeps the job's inputs, in [inputs, inputs + bytes), in place
- * until card_stage_leave; NULL: none. */
+/* Copies the stage's parameters and state from the host. Keeps the job's inputs, in [inputs, inputs + bytes),
+ * in place until card_stage_leave; NULL: none. */
 MUST_USE status card_stage_begin(struct card_stage *s, void *inputs, size_t bytes);
 /* In training: copies the card's part of the parameters and state, and changed rows, to the host. */
 MUST_USE status card_stage_settle(struct card_stage *s);
-/* Before a job's inputs are given back: no longer keeps their memory in place, and drops the passes written down for
- * it. */
+/* Before a job's inputs are given back: no longer keeps their memory in place, and drops
+ * the passes written down for it. */
 void card_stage_leave(struct card_stage *s, void *inputs, size_t bytes);
-/* For measuring: gives the stream the nodes of a pass `times` times, without the copies before and after it, and
- * waits. */
+/* For measuring: gives the stream the nodes of a pass `times` times, without the copies
+ * before and after it, and waits. */
 MUST_USE status card_device_repeat(struct device *device, const struct op_context *c, const struct graph_node *nodes,
                                    uint32_t count, uint32_t times);
 

@@ -42,8 +42,9 @@ static double slow_factor(const struct cpu_device *d, op_id op, uint64_t step)
     return d->slow && resource_is_slowed_at(d->slow, step) ? (double)d->slow->op[op] : 1;
 }
 
-/* Spins until the work that began at begin_ns has taken `factor` times its time so far. The clock is the thread's own:
- * else the factor would also multiply the time that others take from the thread while an op runs. */
+/* Spins until the work that began at begin_ns has taken `factor` times its time so far. The
+ * clock is the thread's own: else the factor would also multiply the time that others take
+ * from the thread while an op runs. */
 static void slow_spin(double factor, uint64_t begin_ns)
 {
     if (!(factor > 1)) return;

@@ -1,5 +1,5 @@
-/* The contract between the device and its kernels. isa/ is compiled once for each width of vectors, isa/bf16 once for
- * each instruction set, with ISA defined as its name; each compilation exports one table. */
+/* The contract between the device and its kernels. isa/ is compiled once for each width of vectors, isa/bf16
+ * once for each instruction set, with ISA defined as its name; each compilation exports one table. */
 #ifndef HETERPS_ENGINE_DEVICE_CPU_KERNELS_H
 #define HETERPS_ENGINE_DEVICE_CPU_KERNELS_H
 
@@ -52,8 +52,8 @@ struct product; /* isa/product.h */
 struct product_place {
     uint32_t row, rows, col, cols, group, groups;
 };
-/* product_cut, product_pack and product_piece (isa/product.h) for a product in bfloat16. Pieces of packing, if there
- * are any, come before those that multiply. */
+/* product_cut, product_pack and product_piece (isa/product.h) for a product in bfloat16. Pieces of packing,
+ * if there are any, come before those that multiply. */
 struct bf16_products {
     uint32_t rows;                                         /* multiplied at a time: a piece begins at a multiple */
     void (*cut)(struct product *p, uint32_t members);      /* sets pack_count, pack_panels and packed_floats      */
@@ -66,14 +66,14 @@ struct bf16_products {
 extern const struct bf16_products bf16_products_base, bf16_products_avx2, bf16_products_avx512,
     bf16_products_avx512bf16, bf16_products_amx;
 
-/* A member's scratch in interact (isa/interact.c): an example's vectors, a multiple of INTERACT_PAD floats apart, and
- * room for INTERACT_ROWS_MORE vectors behind the last. */
+/* A member's scratch in interact (isa/interact.c): an example's vectors, a multiple of INTERACT_PAD floats
+ * apart, and room for INTERACT_ROWS_MORE vectors behind the last. */
 #define INTERACT_PAD       16u
 #define INTERACT_ROWS_MORE 3u
 static inline uint32_t interact_stride(uint32_t dim) { return (dim + INTERACT_PAD - 1) / INTERACT_PAD * INTERACT_PAD; }
 
-/* The arrays of shared_softmax (isa/shared_softmax.c) in cpu_work's packed, for a full micro-batch: N words of D
- * numbers. N_stride is whole panels of any set, D_stride whole cache lines. */
+/* The arrays of shared_softmax (isa/shared_softmax.c) in cpu_work's packed, for a full micro-batch: N words
+ * of D numbers. N_stride is whole panels of any set, D_stride whole cache lines. */
 struct shared_scratch {
     uint32_t N_stride, D_stride;
     uint64_t *key;  /* [N]                                                            */
@@ -87,9 +87,9 @@ struct shared_scratch {
 /* Places the arrays in `packed` (NULL: only counts); returns the floats that they take. */
 size_t shared_scratch_place(struct shared_scratch *at, float *packed, uint32_t micro, uint32_t words, uint32_t D);
 
-/* A member's scratch, unless an interact or a shared_softmax needs more: packed blocks of a product's right factor
- * (isa/product.c), a packed tile of the left one, a tile of sums, and which blocks are there. It has room for the
- * widest and highest tiles of all sets. */
+/* A member's scratch, unless an interact or a shared_softmax needs more: packed blocks of a product's right
+ * factor (isa/product.c), a packed tile of the left one, a tile of sums, and which blocks are there. It has
+ * room for the widest and highest tiles of all sets. */
 #define PRODUCT_TERMS      512u /* of a block                                                                        */
 #define PRODUCT_COLS       256u
 #define PRODUCT_LEFT       32u
@@ -103,8 +103,8 @@ static inline size_t product_whole_floats(size_t terms, size_t cols)
 {
     return terms * ((cols + FC_PANEL_MAX - 1) / FC_PANEL_MAX * FC_PANEL_MAX);
 }
-/* Products are numbered from here. The upper half is a signalling NaN, which no arithmetic and no rounding leaves in a
- * scratch. */
+/* Products are numbered from here. The upper half is a signalling NaN, which no arithmetic and
+ * no rounding leaves in a scratch. */
 #define PRODUCT_NUMBERS (UINT64_C(0x7fa00000) << 32)
 #define CPU_SCRATCH_BYTES                                                                                              \
     ((PRODUCT_KEPT + PRODUCT_TERMS * PRODUCT_LEFT) * sizeof(float) + PRODUCT_TILE_BYTES + PRODUCT_KEPT_BYTES)

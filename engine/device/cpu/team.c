@@ -1,11 +1,11 @@
 /* The gang of threads behind team.h.
  *
- * A run is a generation. Each member has a share of its pieces, the same part of every run, so a member mostly reads
- * what it has written itself; a member whose share is done helps the next ones. A share is a word of (generation,
- * pieces left). To claim a piece, a member lowers the word by one, but only while the generation is the one whose work
- * the member has read. Finished pieces are counted: the caller waits for pieces, never for members. Nobody misses a
- * member that sleeps, or that the system has taken off its core between two pieces; when it comes late, it finds
- * another generation or no piece left.
+ * A run is a generation. Each member has a share of its pieces, the same part of every run, so a member
+ * mostly reads what it has written itself; a member whose share is done helps the next ones. A share is a
+ * word of (generation, pieces left). To claim a piece, a member lowers the word by one, but only while the
+ * generation is the one whose work the member has read. Finished pieces are counted: the caller waits for
+ * pieces, never for members. Nobody misses a member that sleeps, or that the system has taken off its core
+ * between two pieces; when it comes late, it finds another generation or no piece left.
  *                  finished == count?
  *        member                                                       │ claim (g, left → left - 1) │ work │ … none left
  *                  finished += its pieces
@@ -26,8 +26,8 @@
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 
-/* Pieces in the low 24 bits, generation above: at 10^5 runs a second, 40 bits come round after four months, and only a
- * member that slept through exactly all of them could take one generation for another. */
+/* Pieces in the low 24 bits, generation above: at 10^5 runs a second, 40 bits come round after four months,
+ * and only a member that slept through exactly all of them could take one generation for another. */
 #define PIECE_BITS 24
 #define PIECE_MASK ((UINT64_C(1) << PIECE_BITS) - 1)
 
@@ -93,30 +93,31 @@ static uint32_t share_begin(const struct team *team, uint32_t member, uint32_t p
     return (uint32_t)((uint64_t)piece_count * member / team->member_count);
 }
 
-/* Claims pieces of the share of member `owner` and works until none of the current generation is left; returns
- * how many m has done. */
+/* Claims pieces of the share of member `owner` and works until none of the current generation is
+ * left; returns how many m has done. */
 static uint32_t share_work_off(struct member *m, uint32_t owner)
 {
     struct team *team = m->team;
     _Atomic uint64_t *share = &team->members[owner].shared_share;
     uint32_t done = 0;
-    /* Acquire pairs with the release in team_run(): the work of this generation, and all that was written before
-     * the run, is visible with the word that announces it. */
+    /* Acquire pairs with the release in team_run(): the work of this generation, and all that was written
+     * before the run, is visible with the word that announces it. */
     uint64_t claim = atomic_load_explicit(share, memory_order_acquire);
     for (;;) {
         uint32_t left = (uint32_t)(claim & PIECE_MASK);
         if (left == 0) return done;
-        /* Relaxed: the acquire of `claim` orders these loads. The values may belong to a later run than `claim`; then
-         * all pieces of claim's run are done, the word has moved on, and the exchange below fails. If the exchange
-         * succeeds, our piece was open until now, the run could not end, and the values are this run's. The word itself
-         * must say that no piece is left: with the next run's count, read early, this run would seem to have more
-         * pieces. */
+        /* Relaxed: the acquire of `claim` orders these loads. The values may belong to a later run than
+         * `claim`; then all pieces of claim's run are done, the word has moved on, and the exchange below
+         * fails. If the exchange succeeds, our piece was open until now, the run could not end, and the
+         * values are this run's. The word itself must say that no piece is left: with the next run's count,
+         * read early, this run would seem to have more pieces. */
         team_work *work = atomic_load_explicit(&team->shared_work, memory_order_relaxed);
         void *context = atomic_load_explicit(&team->shared_context, memory_order_relaxed);
         uint32_t piece_count = atomic_load_explicit(&team->shared_piece_count, memory_order_relaxed);
         uint32_t piece = share_begin(team, owner + 1, piece_count) - left;
-        /* Acquire on failure: the word may now be another generation's, whose work is read next. Acquire on success,
-         * too: another member may have written the word, and its exchange continues the caller's release. */
+        /* Acquire on failure: the word may now be another generation's, whose work is read next.
+         * Acquire on success, too: another member may have written the word, and its exchange
+         * continues the caller's release. */
         if (!atomic_compare_exchange_weak_explicit(share, &claim, claim - 1, memory_order_acquire,
                                                    memory_order_acquire))
             continue;
@@ -127,8 +128,8 @@ static uint32_t share_work_off(struct member *m, uint32_t owner)
     }
 }
 
-/* Works off m's own share, then what is left of the others'. A member that looks while the caller is still announcing a
- * run may miss pieces; the caller itself misses none. */
+/* Works off m's own share, then what is left of the others'. A member that looks while the caller is still
+ * announcing a run may miss pieces; the caller itself misses none. */
 static uint32_t work_off(struct member *m)
 {
     uint32_t done = 0, member_count = m->team->member_count;
@@ -142,9 +143,9 @@ static bool member_work(struct member *m)
     struct team *team = m->team;
     uint32_t done = work_off(m);
     if (done == 0) return false;
-    /* Release: the caller, who acquires the full count, sees what our pieces wrote. Sequentially consistent, as are the
-     * caller's flag and its look at the count in caller_wait(). piece_count is read before the addition: until then the
-     * run cannot end. */
+    /* Release: the caller, who acquires the full count, sees what our pieces wrote. Sequentially consistent,
+     * as are the caller's flag and its look at the count in caller_wait(). piece_count is read before the
+     * addition: until then the run cannot end. */
     uint32_t piece_count = atomic_load_explicit(&team->shared_piece_count, memory_order_relaxed);
     uint32_t finished = atomic_fetch_add_explicit(&team->shared_finished, done, memory_order_seq_cst) + done;
     if (finished == piece_count && atomic_load_explicit(&team->shared_caller_sleeps, memory_order_seq_cst))
@@ -172,8 +173,9 @@ static void *member_main(void *argument)
             for (struct spin s = {0}; job == m->job_seen && spin_more(&s);)
                 job = atomic_load_explicit(&team->shared_job, memory_order_acquire);
         if (job == m->job_seen) {
-            /* Sequentially consistent, with the caller's increment of job and its look at sleepers: of "I sleep, is
-             * there a job?" and "there is a job, does anyone sleep?" at least one sees the other. */
+            /* Sequentially consistent, with the caller's increment of job and its look at
+             * sleepers: of "I sleep, is there a job?" and "there is a job, does anyone
+             * sleep?" at least one sees the other. */
             atomic_fetch_add_explicit(&team->shared_sleepers, 1, memory_order_seq_cst);
             if (atomic_load_explicit(&team->shared_job, memory_order_seq_cst) == m->job_seen)
                 futex_wait(&team->shared_job, m->job_seen);
@@ -191,8 +193,8 @@ static void *member_main(void *argument)
 /* Waits until the members have finished `count` pieces. */
 static void caller_wait(struct team *team, uint32_t count)
 {
-    /* Acquire pairs with the members' additions: all of them form one release sequence, so the full count makes every
-     * piece visible. */
+    /* Acquire pairs with the members' additions: all of them form one release sequence, so the full
+     * count makes every piece visible. */
     uint32_t finished = atomic_load_explicit(&team->shared_finished, memory_order_acquire);
     if (atomic_load_explicit(&team->shared_spins, memory_order_relaxed))
         for (struct spin s = {0}; finished != count && spin_more(&s);)

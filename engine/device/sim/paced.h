@@ -1,11 +1,11 @@
-/* The `paced` device computes for real, on a core that it shares with others, and is done when the units of the plan's
- * stage would be. So any machine shows what unlike hardware learns, and how long it takes.
+/* The `paced` device computes for real, on a core that it shares with others, and is done when the units of
+ * the plan's stage would be. So any machine shows what unlike hardware learns, and how long it takes.
  *
  *     submit ──▶ cpu device of one thread computes ── sleep until the time of the plan (engine/device/sim/pace.h)
  *
- * Results are those of cores, to the byte. A pass that computes longer than its time is an overrun: it ends when it
- * is computed, and the next pass begins then. Closing the device warns if more than one pass in a hundred was an
- * overrun. */
+ * Results are those of cores, to the byte. A pass that computes longer than its time is an overrun: it
+ * ends when it is computed, and the next pass begins then. Closing the device warns if more than one
+ * pass in a hundred was an overrun. */
 #ifndef HETERPS_ENGINE_DEVICE_SIM_PACED_H
 #define HETERPS_ENGINE_DEVICE_SIM_PACED_H
 

@@ -87,8 +87,8 @@ static status sim_submit(struct device *device, const struct op_context *c, cons
     return ST_OK;
 }
 
-/* Zeroes the sums that stages on other devices have added for a table whose first look-up is here, as an update must;
- * the stage itself adds none. */
+/* Zeroes the sums that stages on other devices have added for a table whose first look-up is here, as an
+ * update must; the stage itself adds none. */
 static status sim_update_rows(struct device *device, const struct table_update *update)
 {
     (void)device;

@@ -1,5 +1,5 @@
-/* Runs benchmarks under the clock of fixture_clock.h, and has what they print: a table's text, or figures as events.
- * Include after cmocka.h, in one file of a program. */
+/* Runs benchmarks under the clock of fixture_clock.h, and has what they print: a table's text, or figures as
+ * events. Include after cmocka.h, in one file of a program. */
 #ifndef HETERPS_TESTS_BENCH_RIG_H
 #define HETERPS_TESTS_BENCH_RIG_H
 

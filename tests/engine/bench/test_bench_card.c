@@ -1,5 +1,6 @@
-/* The benchmark of cards on an emulated one, under a clock of the test's own: a run wants 5 ms and takes a
- * millisecond, so that five are written down, and a repeat, which replays them once, takes a millisecond, too. */
+/* The benchmark of cards on an emulated one, under a clock of the test's own: a run wants 5 ms
+ * and takes a millisecond, so that five are written down, and a repeat, which replays them
+ * once, takes a millisecond, too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* The benchmark's subjects under a clock of the test's own: each look at it takes a millisecond, so that every rate
- * is known beforehand. */
+/* The benchmark's subjects under a clock of the test's own: each look at it takes a millisecond, so that
+ * every rate is known beforehand. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,8 +14,8 @@
 
 /* --- gemm --------------------------------------------------------------------------------------- */
 
-/* 8 chains of 4 floats, 4,000,000 rounds in a millisecond; 8,192 flops a pass, three times as many a step, and at
- * least 100 million, in one. */
+/* 8 chains of 4 floats, 4,000,000 rounds in a millisecond; 8,192 flops a pass, three times as many a step,
+ * and at least 100 million, in one. */
 static void bench_gemm__a_shape__passes_and_step_beside_the_peak(void **state)
 {
     (void)state;
@@ -207,8 +207,8 @@ static void sparse_bench__parts__that_are_asked_for(void **state)
     sparse_bench_close(b);
 }
 
-/* The shares of distinct keys that the densities x^-1 and x^-2 give, which the draws of many micro-batches come
- * near. */
+/* The shares of distinct keys that the densities x^-1 and x^-2 give, which the draws
+ * of many micro-batches come near. */
 static void sparse_bench__skews__as_many_distinct_keys_as_the_density_gives(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* The plan of memory in words: parts made by hand, with what they take and have in use; and a plan that is too
- * large. */
+/* The plan of memory in words: parts made by hand, with what they take and have in
+ * use; and a plan that is too large. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* What compiling reads from data files: words and their order, means and deviations, batches of trees; and what a
- * compiled graph knows of them later. */
+/* What compiling reads from data files: words and their order, means and deviations, batches of trees; and
+ * what a compiled graph knows of them later. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

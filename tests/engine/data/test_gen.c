@@ -1,5 +1,5 @@
-/* The generator: the same rows for the same numbers, whole lines of the format, the promised frequencies, and labels
- * that follow the probabilities it claims. */
+/* The generator: the same rows for the same numbers, whole lines of the format, the promised frequencies, and
+ * labels that follow the probabilities it claims. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
@@ -25,8 +25,8 @@
 #define SCALED(normal) (normal)
 #endif
 
-/* FNV-1a of some first rows and of what they claim: the usual ones, one value, equal shares, values beyond the table,
- * and many that hardly occur. */
+/* FNV-1a of some first rows and of what they claim: the usual ones, one value, equal shares, values beyond
+ * the table, and many that hardly occur. */
 static const struct {
     struct gen_criteo_options options;
     uint32_t row_count;
@@ -220,14 +220,14 @@ static uint32_t last_value(const struct gen_criteo *gen, uint64_t row)
     return column(&line, 39, &at) ? (uint32_t)strtoul(at, NULL, 16) : 0;
 }
 
-/* Beyond 65536 values the draw is an inversion of an integral: the frequent values, some on either side, must have
- * their share. */
+/* Beyond 65536 values the draw is an inversion of an integral: the frequent values, some on
+ * either side, must have their share. */
 static void values__vocabulary_beyond_the_table__keep_the_tail_mass(void **state)
 {
     (void)state;
     enum { ROWS = 100000, LISTED = 560000, FREQUENT = 70000, VOCAB = 3000000 };
-    /* A value's text is the same whatever the vocabulary, so a small vocabulary of equal shares lists the texts of the
-     * frequent values. */
+    /* A value's text is the same whatever the vocabulary, so a small vocabulary of equal shares lists
+     * the texts of the frequent values. */
     uint32_t *listed = calloc(LISTED, sizeof *listed);
     assert_non_null(listed);
     struct gen_criteo *listing = gen_open((struct gen_criteo_options){11, FREQUENT, 0});

@@ -1,5 +1,5 @@
-/* Rows that are generated for graphs keep their bytes, in every format; and what a reader is told of a graph's
- * columns. Words of vocabularies are made up here. */
+/* Rows that are generated for graphs keep their bytes, in every format; and what a reader is told of a
+ * graph's columns. Words of vocabularies are made up here. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -78,8 +78,8 @@ static const struct {
      "v]\ncolumn = v\npath = p\n[column v]\nvocabulary = v\nids_max = 2\n[column h]\nkeys_of = u\n" TABLE
      "[concat k]\ninput = e, dense\n[fc y]\ninput = k\nunits = 1\n[loss l]\ninput = y\n",
      100, 1.1, UINT64_C(0x4f2e33d5d8c9e671)},
-    /* without names; labels by words of a map; columns that the graph does not use; a column that is a field and a
-     * group */
+    /* without names; labels by words of a map; columns that the graph does not use; a
+     * column that is a field and a group */
     {"[data]\nformat = csv\nheader = no\ncolumns = a, b, click, other, u\nseparator = tab\nlist_separator = "
      "pipe\nlabel = "
      "click\nlabel_map = yes=1, no=0\ngroup = u\ndense = a\nsparse = u, b\n" TABLE

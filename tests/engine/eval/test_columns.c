@@ -1,5 +1,5 @@
-/* Columns of the data beside its examples: texts cut out of lines, queued and taken, and figures by their values;
- * and figures of the examples that training has predicted last. Slots are made by hand. */
+/* Columns of the data beside its examples: texts cut out of lines, queued and taken, and figures by their
+ * values; and figures of the examples that training has predicted last. Slots are made by hand. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -410,8 +410,8 @@ static void by_value_tell__few_values__a_line_each_and_no_others(void **state)
 
 #define WINDOW 10u
 
-/* Takes the micro-batches of a step, `count` examples of numbers from `first` on: example n has logit n / 8 - 1 and
- * label n % 2. */
+/* Takes the micro-batches of a step, `count` examples of numbers from `first` on: example n has
+ * logit n / 8 - 1 and label n % 2. */
 static float logit_of(uint32_t n) { return (float)(n % 29) / 8 - 1; }
 static float weight_of(uint32_t n) { return (float)(1 + n % 3); }
 

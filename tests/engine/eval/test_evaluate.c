@@ -71,8 +71,8 @@ static void evaluate_shares__by_the_text_that_is_read(void **state)
     assert_true(share[0] == 0.05 && share[1] == 0.05);
 }
 
-/* Evaluates data of `rows` clicks from `first` on, as a set called `set` and with its bins if they are told; keeps
- * the head. */
+/* Evaluates data of `rows` clicks from `first` on, as a set called `set` and with its bins if
+ * they are told; keeps the head. */
 static void measured(struct opened *o, enum log_format format, uint64_t first, uint32_t rows, const char *set,
                      bool tells_bins, struct head *kept)
 {

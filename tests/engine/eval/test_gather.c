@@ -1,5 +1,5 @@
-/* Pieces that nodes have of steps: taken in by the first in the order of steps and of nodes, whatever their sizes and
- * the messages' timing; what a node fails with comes, and what is no piece is refused. */
+/* Pieces that nodes have of steps: taken in by the first in the order of steps and of nodes, whatever their
+ * sizes and the messages' timing; what a node fails with comes, and what is no piece is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

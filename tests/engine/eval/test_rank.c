@@ -250,9 +250,9 @@ static void figure_check(const struct heads *heads, const char *name, double exp
 #define ITEMS 90u
 #define TOP   4u
 
-/* Users with some items in train and some in test; a user's number decides how many; duplicates in test, items
- * of train too, and in both what is no word: items of test alone, and of every tenth user one that is once in
- * train. In test each user has two lines, which are far apart. */
+/* Users with some items in train and some in test; a user's number decides how many; duplicates in test,
+ * items of train too, and in both what is no word: items of test alone, and of every tenth user one that is
+ * once in train. In test each user has two lines, which are far apart. */
 static void pairs_put(void)
 {
     static char train[40000], test[80000];

@@ -1,5 +1,6 @@
-/* Connections and their bounds: addresses, what is counted while requests come and are answered, how long a client may
- * take, how many there may be. Server and clients are on one thread, so that every count is known. */
+/* Connections and their bounds: addresses, what is counted while requests come and are
+ * answered, how long a client may take, how many there may be. Server and clients are on one
+ * thread, so that every count is known. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
-/* What the tests of a model's files share: a small graph with two tables and two dense layers, models of it with
- * values that no training would give, and a directory of its own that is removed at the end. Include after cmocka.h. */
+/* What the tests of a model's files share: a small graph with two tables and two dense layers,
+ * models of it with values that no training would give, and a directory of its own that is removed
+ * at the end. Include after cmocka.h. */
 #ifndef HETERPS_TESTS_MODEL_FIXTURE_H
 #define HETERPS_TESTS_MODEL_FIXTURE_H
 

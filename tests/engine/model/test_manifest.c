@@ -1,5 +1,5 @@
-/* Manifests by themselves: one with everything in it is the text that it should be and is read back field by field;
- * and each number, name or list that cannot be is refused with what it is. */
+/* Manifests by themselves: one with everything in it is the text that it should be and is read back field by
+ * field; and each number, name or list that cannot be is refused with what it is. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -117,8 +117,8 @@ static void model_open__optimizer_with_a_first_state__has_it(void **state)
     graph_close(&graph);
 }
 
-/* A batch_norm starts as what leaves its normalised input alone; its statistics are saved by name and have no optimizer
- * state. */
+/* A batch_norm starts as what leaves its normalised input alone; its statistics are saved by
+ * name and have no optimizer state. */
 static void model_open__batch_norm__starts_at_ones_and_zeros(void **state)
 {
     (void)state;

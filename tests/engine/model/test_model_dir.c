@@ -1,5 +1,5 @@
-/* Model directories: what is saved is loaded bit for bit; what is damaged, cut, missing or of another graph is
- * refused by name. What interrupts a save is in test_model_interrupted.c. */
+/* Model directories: what is saved is loaded bit for bit; what is damaged, cut, missing or of another graph
+ * is refused by name. What interrupts a save is in test_model_interrupted.c. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

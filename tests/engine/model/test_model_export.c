@@ -1,5 +1,5 @@
-/* Exported files: the values of the model, rows by key, and the same bytes whatever the order in which rows were
- * created. */
+/* Exported files: the values of the model, rows by key, and the same bytes whatever the
+ * order in which rows were created. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-/* A model's files without memory: whichever allocation fails, the call fails or does all that it is to do, what
- * it took comes back, and whole saves stay in the directory, and only such. */
+/* A model's files without memory: whichever allocation fails, the call fails or does all that it is to do,
+ * what it took comes back, and whole saves stay in the directory, and only such. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -14,9 +14,10 @@
 
 #define ROWS 7u
 
-/* Calls `act` with the n-th allocation failing, for the first n and then some of all that it has (FAULT_ALL=1:
- * all, which takes minutes); each time behind `before`. It may fail as whatever the library or the kernel makes
- * of it, but only when an allocation has failed. Returns how many failures had MEMORY as their code. */
+/* Calls `act` with the n-th allocation failing, for the first n and then some of all that it has
+ * (FAULT_ALL=1: all, which takes minutes); each time behind `before`. It may fail as whatever the
+ * library or the kernel makes of it, but only when an allocation has failed. Returns how many
+ * failures had MEMORY as their code. */
 static int64_t each_fails(const char *what, void (*before)(void *), status (*act)(void *),
                           void (*after)(void *, status), void *context)
 {

@@ -26,8 +26,8 @@ static void model_save__no_space__keeps_the_old_model_fault(void **state)
     fixture_model(&model, 2, 3000);
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &unlimited), 0);
-    /* The limits fall into the dense file, the first table and the second; 3,000 rows take more than 100,000 bytes
-     * each. */
+    /* The limits fall into the dense file, the first table and the second; 3,000 rows
+     * take more than 100,000 bytes each. */
     static const rlim_t limits[] = {0, 1, 100, 1000, 20000, 140000, 160000};
     int failure_count = 0;
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {

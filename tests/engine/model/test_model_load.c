@@ -1,5 +1,5 @@
-/* What loading a save says of each way in which the graph is another: names, both sides' values, the setting that
- * differs. */
+/* What loading a save says of each way in which the graph is another: names, both sides'
+ * values, the setting that differs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* The rows of a table in a save, of a file of rows and a stretch of a segment, made by hand: what a walk gives, where
- * the rows lie, and what is refused of files that are not what the manifest says. */
+/* The rows of a table in a save, of a file of rows and a stretch of a segment, made by hand: what a walk
+ * gives, where the rows lie, and what is refused of files that are not what the manifest says. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

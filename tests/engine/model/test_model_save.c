@@ -1,5 +1,5 @@
-/* What a power cut at any moment of a save would leave: the saves before it, whole. Kills and full disks are in
- * test_model_interrupted.c, what a save holds in test_model_dir.c. */
+/* What a power cut at any moment of a save would leave: the saves before it, whole. Kills and full disks are
+ * in test_model_interrupted.c, what a save holds in test_model_dir.c. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-/* A save as its files: each number of the manifest that could differ from them is found, with file and place; and which
- * paths lead to a save. */
+/* A save as its files: each number of the manifest that could differ from them is found, with file and place;
+ * and which paths lead to a save. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

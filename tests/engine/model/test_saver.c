@@ -153,8 +153,8 @@ static void saver__rows_change_while_it_writes__saves_them_as_they_were_at_begin
     training_close();
 }
 
-/* A buffer of two rows holds none of the hundreds that are changed at once. Whether a save's thread has written
- * them before is chance. */
+/* A buffer of two rows holds none of the hundreds that are changed at once. Whether a save's thread has
+ * written them before is chance. */
 static void saver__buffer_is_full__who_changes_rows_waits_and_nothing_is_lost(void **state)
 {
     (void)state;
@@ -191,8 +191,8 @@ static uint32_t names_count(const char *part)
     return count;
 }
 
-/* A save has what has changed since the one before it, and lists that one's files; all files of a chain have at
- * most twice a full save's bytes. Only the newest save stays. */
+/* A save has what has changed since the one before it, and lists that one's files; all files of a chain have
+ * at most twice a full save's bytes. Only the newest save stays. */
 static void saver__saves_one_after_another__each_replaces_the_one_before(void **state)
 {
     (void)state;
@@ -304,8 +304,8 @@ static struct saver_done tiered_save(struct model *model, struct saver *saver)
     return done;
 }
 
-/* Linked segments are counted where a save is the first to name them; those that are copied are not, and no file of
- * theirs stays open. */
+/* Linked segments are counted where a save is the first to name them; those that are copied are not,
+ * and no file of theirs stays open. */
 static void saver__rows_on_disk__are_linked_or_copied_and_nothing_stays_open(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Warm starts from directories, saved or exported: what fits is taken bit for bit, what does not fit keeps its
- * initial values, and what is damaged, or too much, leaves the model as it was. */
+/* Warm starts from directories, saved or exported: what fits is taken bit for bit, what does not fit keeps
+ * its initial values, and what is damaged, or too much, leaves the model as it was. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -114,8 +114,8 @@ static void warm_start__other_table_dim__its_rows_are_left(void **state)
 static void warm_start__other_optimizer__vectors_with_initial_state(void **state)
 {
     (void)state;
-    /* Adam's rows are longer than Adagrad's, and Adagrad's than SGD's; AdamW's are as long as Adam's, and momentum's as
-     * Adagrad's. */
+    /* Adam's rows are longer than Adagrad's, and Adagrad's than SGD's; AdamW's are as long as
+     * Adam's, and momentum's as Adagrad's. */
     static const struct {
         const char *set;
         uint32_t table;

@@ -1,6 +1,6 @@
-/* Ends of an exchange between nodes of a small graph, without trainings, over a post (post_fixture.h). Include
- * behind `#define NODES n` and `static const uint32_t lane_begin[NODES + 1]`, of 4 lanes; ENDS_MODEL: another
- * text of the graph. */
+/* Ends of an exchange between nodes of a small graph, without trainings, over a post (post_fixture.h).
+ * Include behind `#define NODES n` and `static const uint32_t lane_begin[NODES + 1]`, of 4 lanes;
+ * ENDS_MODEL: another text of the graph. */
 #ifndef HETERPS_TESTS_ENDS_FIXTURE_H
 #define HETERPS_TESTS_ENDS_FIXTURE_H
 

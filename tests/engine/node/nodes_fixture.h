@@ -1,5 +1,5 @@
-/* Trainings on several nodes, all in this process: models, cuts of lanes, plans, and nodes on threads of their
- * own over a post (post_fixture.h). Include after cmocka.h. */
+/* Trainings on several nodes, all in this process: models, cuts of lanes, plans, and nodes on threads of
+ * their own over a post (post_fixture.h). Include after cmocka.h. */
 #ifndef HETERPS_TESTS_NODES_FIXTURE_H
 #define HETERPS_TESTS_NODES_FIXTURE_H
 
@@ -7,8 +7,8 @@
 #include "tests/engine/node/post_fixture.h"
 #include "tests/engine/pipe/pipeline_fixture.h"
 
-/* Numbers alone; batch and data normalisation, dropout, three uses of one weight, more than a block of floats.
- * Layers: 0 x, 1 h1, 2 n1, 3 d1, 4 h2, 5 h3, 6 h4, 7 y, 8 bce. */
+/* Numbers alone; batch and data normalisation, dropout, three uses of one weight, more than a block of
+ * floats. Layers: 0 x, 1 h1, 2 n1, 3 d1, 4 h2, 5 h3, 6 h4, 7 y, 8 bce. */
 static const char model_text[] = "[model]\nname = numbers\n"
                                  "[data]\ndense = I1..I13\nshuffle = 50\n"
                                  "[data_norm i]\ninput = dense\nlayer = x\n"

@@ -1,7 +1,7 @@
-/* The nodes of a training in one process: a post that carries their messages late and in any order that each pair's
- * own order allows, by a seed, on one thread, which is the node's thread of all of them. A message is sent when a
- * copy of it has been taken, which may be long before it comes; it comes in two halves, between which anything may
- * happen. Include after cmocka.h. */
+/* The nodes of a training in one process: a post that carries their messages late and in any order that each
+ * pair's own order allows, by a seed, on one thread, which is the node's thread of all of them. A message is
+ * sent when a copy of it has been taken, which may be long before it comes; it comes in two halves, between
+ * which anything may happen. Include after cmocka.h. */
 #ifndef HETERPS_TESTS_POST_FIXTURE_H
 #define HETERPS_TESTS_POST_FIXTURE_H
 

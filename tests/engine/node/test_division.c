@@ -1,5 +1,5 @@
-/* Who has which lanes, slices and rows: what nodes have said holds where all are there, and is a proportion where some
- * are lost; what does not add up is refused in words; and what --lanes may say. */
+/* Who has which lanes, slices and rows: what nodes have said holds where all are there, and is a proportion
+ * where some are lost; what does not add up is refused in words; and what --lanes may say. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* What nodes have in common: equal for graphs that train alike, however they are written; and of two that do not, the
- * first difference, in the words of both. */
+/* What nodes have in common: equal for graphs that train alike, however they are written; and of two that do
+ * not, the first difference, in the words of both. */
 #include "tests/io/io_test.h"
 
 #include "engine/node/facts.h"

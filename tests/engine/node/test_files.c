@@ -1,5 +1,5 @@
-/* Files that go between nodes as they are written: whole and in order, of any size; cut where who writes has failed; to
- * the end where who reads has; and whatever else comes is refused. */
+/* Files that go between nodes as they are written: whole and in order, of any size; cut where who writes has
+ * failed; to the end where who reads has; and whatever else comes is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,16 +1,16 @@
-/* The membership machine under a seeded simulator: processes, links, storage and a launcher in one thread and virtual
- * time. Faults are drawn by the seed: processes are killed, pause, are started twice; links are cut one way or both
- * ways, delay, and break; frames come twice.
+/* The membership machine under a seeded simulator: processes, links, storage and a launcher in one thread and
+ * virtual time. Faults are drawn by the seed: processes are killed, pause, are started twice; links are cut
+ * one way or both ways, delay, and break; frames come twice.
  *
  *     test_member [SEEDS [FIRST [BUG]]]
  *
- * By default 500 seeds, then each planted bug until it is found, within 2,000 seeds, and then scenes without chance.
- * Even seeds: faults of all kinds anywhere, until they end. Odd ones: a core that includes rank 0 is left alone in the
- * end, and what troubles the others stays for ever. Either way the job must be done within a bounded time after that,
- * and always:
+ * By default 500 seeds, then each planted bug until it is found, within 2,000 seeds, and then scenes without
+ * chance. Even seeds: faults of all kinds anywhere, until they end. Odd ones: a core that includes rank 0 is
+ * left alone in the end, and what troubles the others stays for ever. Either way the job must be done within
+ * a bounded time after that, and always:
  *   - a generation (incarnation, number) has one roster, of one rank 0
- *   - steps begin at rank 0 only when all of the roster have said that they are linked in that generation, and
- *     elsewhere only after that
+ *   - steps begin at rank 0 only when all of the roster have said that they are linked in that
+ *     generation, and elsewhere only after that
  *   - what rank 0 counts as done by all has been done by all in that generation
  *   - a process ends with 0 only when the job is done, else with 75 */
 #include <inttypes.h>
@@ -747,8 +747,8 @@ static bool scene_run(enum scene which)
     }
 }
 
-/* Rank 0 hears from the steps themselves that a node has done some, of which its beats do not tell yet: whom they say
- * that it waits for counts all the same. */
+/* Rank 0 hears from the steps themselves that a node has done some, of which its beats do not tell yet: whom
+ * they say that it waits for counts all the same. */
 static bool beat_is_heard(void)
 {
     world_clear(1);

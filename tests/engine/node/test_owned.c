@@ -1,6 +1,6 @@
-/* An owner's side of requests for rows: rows are made in the order of steps and askers, whenever letters come;
- * values are the store's; what a node asks out of turn, or twice, is refused. How rows are updated is tested with
- * whole trainings (test_reduce.c). */
+/* An owner's side of requests for rows: rows are made in the order of steps and askers, whenever letters
+ * come; values are the store's; what a node asks out of turn, or twice, is refused. How rows are updated is
+ * tested with whole trainings (test_reduce.c). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* Echoes and swaps between three nodes of one process, each with its thread, and one main thread each: all come back,
- * all bytes come, and what is told of a path is that of the connection. */
+/* Echoes and swaps between three nodes of one process, each with its thread, and one main thread each: all
+ * come back, all bytes come, and what is told of a path is that of the connection. */
 #include "tests/io/io_test.h"
 
 #include <pthread.h>

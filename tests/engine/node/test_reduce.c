@@ -1,5 +1,5 @@
-/* One training on several nodes: one node's bytes, whatever the cut of lanes, the plans of the nodes and the order in
- * which messages come; saved, resumed, and stopped behind the same step. */
+/* One training on several nodes: one node's bytes, whatever the cut of lanes, the plans of the nodes and the
+ * order in which messages come; saved, resumed, and stopped behind the same step. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -212,8 +212,8 @@ static void nodes__tables__one_nodes_bytes(void **state)
     text = model_text;
 }
 
-/* Keys that are admitted late, rows that die by score and by age, rows whose vector comes later, and rows that are too
- * many. */
+/* Keys that are admitted late, rows that die by score and by age, rows whose vector comes
+ * later, and rows that are too many. */
 static const char *const lives_sets[][9] = {
     {"emb.admit=2", "wide.admit=3", NULL},
     {"store.period=2", "emb.ttl=1", "wide.delete_score=0.15", "wide.decay=0.7", "side.vector_score=0.25", NULL},
@@ -274,8 +274,8 @@ static void nodes__one_wants_to_stop__all_stop_behind_the_same_step(void **state
     text = model_text;
 }
 
-/* A job that has been granted to its bound when somebody wants to stop runs to there, and the next one stops; the wish
- * is over then. */
+/* A job that has been granted to its bound when somebody wants to stop runs to there, and the next
+ * one stops; the wish is over then. */
 static void nodes__one_wants_to_stop_a_short_job__the_next_stops(void **state)
 {
     (void)state;
@@ -421,8 +421,8 @@ static const float *row_of(struct store *store, uint32_t table, uint64_t key)
     return NULL;
 }
 
-/* What the nodes' checks read is what `all`, or where that is NULL the key's owner has: on the one that has the step's
- * last example. */
+/* What the nodes' checks read is what `all`, or where that is NULL the key's owner has: on the one
+ * that has the step's last example. */
 static void assert_checked(struct store *all)
 {
     uint32_t checked = 0;
@@ -455,8 +455,8 @@ static void early_see(struct post_net *of, uint32_t from, uint32_t to, const str
     if (m->kind == KIND_EARLY) early_messages++;
 }
 
-/* Each node has a disk, and RAM for little more than a step: rows go and come, and are looked at and saved from
- * there. are_counted: none of them dies on disk, where nobody knows before a save. */
+/* Each node has a disk, and RAM for little more than a step: rows go and come, and are looked at and saved
+ * from there. are_counted: none of them dies on disk, where nobody knows before a save. */
 static void rows_on_disk(const char *const *set, size_t stride, bool are_counted)
 {
     static const struct cut by[] = {

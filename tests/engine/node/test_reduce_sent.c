@@ -1,5 +1,5 @@
-/* What nodes of a training send, and when: each float once to whom it is for, in buckets, within backward passes; and
- * what becomes of messages and plans that do not fit. */
+/* What nodes of a training send, and when: each float once to whom it is for, in buckets, within backward
+ * passes; and what becomes of messages and plans that do not fit. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,8 +18,8 @@ static uint64_t own_floats(const struct exchange *x, uint32_t node)
     return slices_floats(x, node, 0, x->bucket_count);
 }
 
-/* Each run's sums to their owners, the own slice's values and the losses to all others; and the first node's grant of
- * the three steps. */
+/* Each run's sums to their owners, the own slice's values and the losses to all others; and the first
+ * node's grant of the three steps. */
 static void nodes__three_steps__send_each_float_once_to_whom_it_is_for(void **state)
 {
     (void)state;

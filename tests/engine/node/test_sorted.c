@@ -1,5 +1,6 @@
-/* Rows of all nodes by ascending key: every row once, with its vector, as often as wanted, of several tables, of which
- * nodes have any number of rows; what whoever writes fails with ends it; rows that are not in order are refused. */
+/* Rows of all nodes by ascending key: every row once, with its vector, as often as wanted, of
+ * several tables, of which nodes have any number of rows; what whoever writes fails with ends it;
+ * rows that are not in order are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

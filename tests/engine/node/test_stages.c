@@ -1,5 +1,5 @@
-/* Stages on several nodes: where they lie, and one node's bytes whatever the plan and the order in which messages come,
- * with workers that are late; saved, and gone on with elsewhere. */
+/* Stages on several nodes: where they lie, and one node's bytes whatever the plan and the order in which
+ * messages come, with workers that are late; saved, and gone on with elsewhere. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

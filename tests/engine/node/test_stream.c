@@ -1,6 +1,6 @@
-/* A stream on its way from node 0 to the others: every taker gets the bytes and the ends of files as they were given,
- * however late messages are; a taker that is slow makes the giver wait; a failure, and the end of the exchange, reach
- * whoever waits; and a wish to stop is readable where the giver waits. */
+/* A stream on its way from node 0 to the others: every taker gets the bytes and the ends of files as they
+ * were given, however late messages are; a taker that is slow makes the giver wait; a failure, and the end of
+ * the exchange, reach whoever waits; and a wish to stop is readable where the giver waits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

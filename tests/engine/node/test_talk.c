@@ -1,5 +1,6 @@
-/* Talk between rank 0 and other nodes: blocks come in order and whole, however late, both ways at once; whoever is not
- * heard makes others wait; all agree on the first failure; and who waits is woken when the exchange has failed. */
+/* Talk between rank 0 and other nodes: blocks come in order and whole, however late, both ways at
+ * once; whoever is not heard makes others wait; all agree on the first failure; and who waits is
+ * woken when the exchange has failed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

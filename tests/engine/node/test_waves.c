@@ -1,6 +1,7 @@
-/* Waves between nodes, in one process: staleness measured in the weights themselves, by a device that adds one to a
- * weight of its node's own for each update, so that whatever copy of the weights a minibatch reads says how many
- * updates of which node are in it; the bytes of train.exact whatever the timing; rows; and letters that are none. */
+/* Waves between nodes, in one process: staleness measured in the weights themselves, by a device that
+ * adds one to a weight of its node's own for each update, so that whatever copy of the weights a
+ * minibatch reads says how many updates of which node are in it; the bytes of train.exact whatever the
+ * timing; rows; and letters that are none. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -225,8 +226,8 @@ static void waves__one_node_stalls__others_reach_the_bound(void **state)
                              wsp_global_bound(in_flight, distance));
 }
 
-/* A worker wants to stop, while one is slow and all have been granted 48 steps: they stop behind the last that any has
- * begun, and go on. */
+/* A worker wants to stop, while one is slow and all have been granted 48 steps: they stop behind the last
+ * that any has begun, and go on. */
 static void waves__one_wants_to_stop__all_stop_behind_what_is_begun(void **state)
 {
     (void)state;
@@ -398,8 +399,8 @@ static void keys_expected(struct keys expected[2])
     training_close(&t);
 }
 
-/* Returns what an evaluation on the first node finds in the middle of a pass, whose rows are those of the steps that
- * are done, on each node, and in its save. */
+/* Returns what an evaluation on the first node finds in the middle of a pass, whose rows are those of the
+ * steps that are done, on each node, and in its save. */
 static uint64_t middle_run(uint32_t node_count, const struct keys expected[2], uint64_t seed)
 {
     struct waves_set set;

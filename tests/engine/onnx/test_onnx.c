@@ -1,6 +1,6 @@
-/* Nets keep their bytes: constants, operators and attributes, names, notes and the message around them, of every
- * operator there is. That such a net predicts what the model does is onnxruntime's to say, in e2e/test_onnx.sh: where a
- * fingerprint changes, run that first. Beside it, what is refused, by its name. */
+/* Nets keep their bytes: constants, operators and attributes, names, notes and the message around them, of
+ * every operator there is. That such a net predicts what the model does is onnxruntime's to say, in
+ * e2e/test_onnx.sh: where a fingerprint changes, run that first. Beside it, what is refused, by its name. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,5 +1,6 @@
-/* What the tests of the pipeline share: click data of their own, plans in a short notation, and a training that
- * opens what engine/run/session.c opens, but from texts and with a machine of any size. Include after cmocka.h. */
+/* What the tests of the pipeline share: click data of their own, plans in a short notation, and
+ * a training that opens what engine/run/session.c opens, but from texts and with a machine of
+ * any size. Include after cmocka.h. */
 #ifndef HETERPS_TESTS_PIPELINE_FIXTURE_H
 #define HETERPS_TESTS_PIPELINE_FIXTURE_H
 
@@ -47,8 +48,8 @@ FIXTURE static int fixture_close(void **state)
 
 /* --- plans ------------------------------------------------------------------------------------ */
 
-/* The JSON of "0-3:2:2 4-10:1:1 +1": of each stage first layer - last layer : k : replicas, and behind them "e"
- * where these are emulated cards; at the end service cores. */
+/* The JSON of "0-3:2:2 4-10:1:1 +1": of each stage first layer - last layer : k : replicas, and behind them
+ * "e" where these are emulated cards; at the end service cores. */
 FIXTURE static void plan_json(char *text, size_t bytes, const char *notation)
 {
     size_t used = (size_t)snprintf(text, bytes,
@@ -311,8 +312,8 @@ FIXTURE static int keyed_row_compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The rows of a table as of the last finished step in the order of their keys: of one training, or of the nodes
- * of one, that each have some. */
+/* The rows of a table as of the last finished step in the order of their keys: of one training, or of the
+ * nodes of one, that each have some. */
 FIXTURE static void training_rows_hash(XXH3_state_t *hash, const struct training *const *nodes, uint32_t node_count,
                                        uint32_t table)
 {

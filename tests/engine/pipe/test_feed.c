@@ -1,6 +1,6 @@
-/* The feed: how examples become steps and micro-batches, and how rows are numbered; a feed that goes on in the middle
- * gives the same micro-batches as one that runs through; any thread gives slots back, in any order. Also run under
- * ThreadSanitizer. */
+/* The feed: how examples become steps and micro-batches, and how rows are numbered; a feed that goes on in
+ * the middle gives the same micro-batches as one that runs through; any thread gives slots back, in any
+ * order. Also run under ThreadSanitizer. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -311,8 +311,8 @@ static void feed_release__steps_overtake_each_other__rows_of_held_ones_stay(void
     free(path);
 }
 
-/* Steps of two micro-batches whose last ones are all held, as long as their updates would take: what is free is filled
- * with the next step. */
+/* Steps of two micro-batches whose last ones are all held, as long as their updates would take: what is
+ * free is filled with the next step. */
 static void feed_release__last_inputs_of_steps_are_held__the_next_step_comes(void **state)
 {
     (void)state;

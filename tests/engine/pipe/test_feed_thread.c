@@ -1,5 +1,5 @@
-/* The feed's thread: it waits without using a core, whoever wants it to end sees it end, it allocates and locks nothing
- * once it runs, and it helps a team of two while it is idle. Also run under ThreadSanitizer. */
+/* The feed's thread: it waits without using a core, whoever wants it to end sees it end, it allocates and
+ * locks nothing once it runs, and it helps a team of two while it is idle. Also run under ThreadSanitizer. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-/* What a pipeline has counted when training is over: tasks, pushes, workers and cores of each stage by numbers,
- * times within what has passed. */
+/* What a pipeline has counted when training is over: tasks, pushes, workers and cores of each stage by
+ * numbers, times within what has passed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

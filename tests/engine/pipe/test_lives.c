@@ -1,6 +1,6 @@
 /* Rows that come and go, whole trainings of them: against a program that looks at every row at every end of a
- * step; and the same bytes whatever the plan, the slots, the timing, the budgets of RAM and disk, and the steps
- * at which training was stopped and resumed. */
+ * step; and the same bytes whatever the plan, the slots, the timing, the budgets of RAM and disk, and the
+ * steps at which training was stopped and resumed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,8 +15,8 @@
 
 #include <inttypes.h>
 
-/* All rules on one table that is looked up in two stages; some, with a Bloom filter, on another. Layers: 0 e, 1
- * w, 2 x, 3 h1, 4 e2, 5 x2, 6 y, 7 bce. */
+/* All rules on one table that is looked up in two stages; some, with a Bloom filter, on another. Layers: 0 e,
+ * 1 w, 2 x, 3 h1, 4 e2, 5 x2, 6 y, 7 bce. */
 static const char model_text[] = "[model]\nname = lives\n"
                                  "[data]\ndense = I1..I3\nsparse = C1..C6\n"
                                  "[table emb]\ndim = 4\ninit = uniform 0.1\noptimizer = adagrad 0.05\n"

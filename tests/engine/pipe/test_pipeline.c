@@ -1,6 +1,6 @@
-/* The promise of bsp: one result, whatever the plan, the threads, the slots, the timing, and the steps at which
- * training was stopped and resumed; and what becomes of a run when a device, a number or the data fail under a
- * plan. */
+/* The promise of bsp: one result, whatever the plan, the threads, the slots, the timing, and the
+ * steps at which training was stopped and resumed; and what becomes of a run when a device, a number
+ * or the data fail under a plan. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,9 +12,10 @@
 
 #include <math.h>
 
-/* Everything that could depend on timing: two look-ups of one table and three uses of one weight in layers far
- * apart, dropout, batch normalisation, data normalisation of numeric columns and of what has a gradient, means,
- * rules with and without counters. Layers: 0 e, 1 w, 2 x, 3 h1, 4 n1, 5 d1, 6 e2, 7 x2, 8 h2, 9 y, 10 bce. */
+/* Everything that could depend on timing: two look-ups of one table and three uses of one weight in
+ * layers far apart, dropout, batch normalisation, data normalisation of numeric columns and of what
+ * has a gradient, means, rules with and without counters. Layers: 0 e, 1 w, 2 x, 3 h1, 4 n1, 5 d1,
+ * 6 e2, 7 x2, 8 h2, 9 y, 10 bce. */
 static const char model_text[] = "[model]\nname = all\n"
                                  "[data]\ndense = I1..I3\nsparse = C1..C6\nshuffle = 100\n"
                                  "[table emb]\ndim = 4\ninit = uniform 0.1\noptimizer = adagrad 0.05\n"
@@ -367,9 +368,9 @@ static bool run_faulty(const char *const *set, const struct setup *setup, enum c
     if (came) {
         assert_int_equal(st, ST_SYSTEM);
         assert_string_equal(status_message(), message);
-        /* The step in which it happened is not told, nor any after it. Steps are told in order, so none before
-         * it is missing but under wsp, where those that the clock lets run beside the first unfinished one are
-         * lost with it. */
+        /* The step in which it happened is not told, nor any after it. Steps are told in order, so none
+         * before it is missing but under wsp, where those that the clock lets run beside the first
+         * unfinished one are lost with it. */
         uint64_t step = atomic_load(&fault.shared_step), lost = step - t.model.progress.step;
         uint64_t lost_max = t.pipeline->by_lane ? 0
                                                 : (uint64_t)(t.pipeline->sync->site.clock_distance + 3) *

@@ -1,5 +1,5 @@
-/* Placement: every unit of a plan has a core of its own where they fit; where they do not, a sum says so, or a
- * pool shares the cores. */
+/* Placement: every unit of a plan has a core of its own where they fit; where they do not, a sum says
+ * so, or a pool shares the cores. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
-/* Between a feed's thread and a store that one thread at a time uses: slots are shown in order and when their rows have
- * come, who holds the store finds nothing under way, and steps end in any order but let go of their rows in that in
- * which they began. The rows come from a home that answers late. */
+/* Between a feed's thread and a store that one thread at a time uses: slots are shown in order and when their
+ * rows have come, who holds the store finds nothing under way, and steps end in any order but let go of their
+ * rows in that in which they began. The rows come from a home that answers late. */
 #include "tests/io/io_test.h"
 
 #include "engine/pipe/row_gate.h"
@@ -144,8 +144,8 @@ static uint64_t step_begun(struct scene *s, uint64_t first)
     return step;
 }
 
-/* With the first step all that were over before it go: the gate is free for as many steps as it has places, again and
- * again. */
+/* With the first step all that were over before it go: the gate is free for as many steps as
+ * it has places, again and again. */
 static void row_gate_step_over__any_order__lets_go_of_all_that_are_over(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* Rules of training within a pipeline: what a bounded norm does to a step, what the feed counts for the rules,
- * that a run which is stopped goes on with the same bytes whatever its optimizer and schedule, and which rules
- * wsp refuses. */
+/* Rules of training within a pipeline: what a bounded norm does to a step, what the feed counts for
+ * the rules, that a run which is stopped goes on with the same bytes whatever its optimizer and
+ * schedule, and which rules wsp refuses. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

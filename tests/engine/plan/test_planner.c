@@ -1,5 +1,5 @@
-/* From what a user has to a scheduling problem: which sources there may be, what each gives, and units that pipelines
- * share. Measuring a graph is in tests/engine/profile. */
+/* From what a user has to a scheduling problem: which sources there may be, what each gives, and units that
+ * pipelines share. Measuring a graph is in tests/engine/profile. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

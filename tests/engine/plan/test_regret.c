@@ -1,5 +1,5 @@
-/* HetPipe's Theorem 1, as numbers. (Park et al., USENIX ATC 2020, section 6; its proof follows Ho et al., NIPS
- * 2013, Theorem 1.)
+/* HetPipe's Theorem 1, as numbers. (Park et al., USENIX ATC 2020, section 6; its proof follows Ho
+ * et al., NIPS 2013, Theorem 1.)
  *
  *     convex f_t, ||grad f_t|| <= L, 1/2 ||w - w'||^2 <= M^2,
  *     step sigma / sqrt(t), sigma = M / (L sqrt((2 s_g + s_l) N))
@@ -10,9 +10,10 @@
  * have F^2; only the square fits its bound.)
  *
  * The problem: logistic regression on three columns of -1 and 1 and a constant. So ||grad f_t|| < ||x|| = 2 =
- * L. M allows each w to be as far from w* as the first one is: a ball of that radius r has 1/2 (2 r)^2 = M^2, M
- * = sqrt(2) r; a run in parts shows that the weights stay within it. f_t(w~_t) is the loss that training tells;
- * w* comes from gradient descent over all of the data in double.
+ * L. M allows each w to be as far from w* as the first one is: a ball of that radius r has 1/2 (2 r)^2 = M^2,
+ * M
+ * = sqrt(2) r; a run in parts shows that the weights stay within it. f_t(w~_t) is the loss that training
+ * tells; w* comes from gradient descent over all of the data in double.
  *
  * How loose is the bound? Who never moves from w_0 has a constant regret of about 0.1, and the bound is above
  * that until T is some hundred thousand: only there it says anything. The regret itself is smaller by two
@@ -121,8 +122,8 @@ static double distance(const double w[WEIGHTS], const struct training *t)
     return sqrt(square);
 }
 
-/* The losses that training tells, summed as a regret against w*: after T steps, T a power of two times 100, and
- * at the end. */
+/* The losses that training tells, summed as a regret against w*: after T steps, T a power of
+ * two times 100, and at the end. */
 struct regret {
     uint64_t steps[16];
     double value[16];

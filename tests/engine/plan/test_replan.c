@@ -1,5 +1,5 @@
-/* Planning anew: measured times correct the profile once and not twice, differences have to last, a better plan
- * is taken and a plan that is still the best is kept for longer and longer. */
+/* Planning anew: measured times correct the profile once and not twice, differences have to last, a better
+ * plan is taken and a plan that is still the best is kept for longer and longer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* Simulating a plan: the graphs it makes of an instance, plans turned to sim, and what a run counts and measures.
- * Times are held only against bounds that a busy machine keeps, too. */
+/* Simulating a plan: the graphs it makes of an instance, plans turned to sim, and what a run counts and
+ * measures. Times are held only against bounds that a busy machine keeps, too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -315,8 +315,8 @@ static void scene_close(struct scene *s)
 
 static bool is_near(double measured, double expected) { return fabs(measured / expected - 1) < 0.4; }
 
-/* Runs until the clock's figures are near what is expected, as they seldom are on a busy machine; the others are so
- * every time. */
+/* Runs until the clock's figures are near what is expected, as they seldom are on a busy
+ * machine; the others are so every time. */
 static void simulation_check(struct scene *s, double et, double time_scale, uint64_t measured_count, uint64_t micros)
 {
     const struct simulation *m = &s->simulation;

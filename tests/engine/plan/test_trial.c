@@ -1,5 +1,5 @@
-/* Plans that are tried: what is measured decides, not what is predicted. A type that is slowed a hundred and fifty
- * times is declared to be the faster one, so that predictions are wrong however busy the machine is. */
+/* Plans that are tried: what is measured decides, not what is predicted. A type that is slowed a hundred and
+ * fifty times is declared to be the faster one, so that predictions are wrong however busy the machine is. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

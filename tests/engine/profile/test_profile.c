@@ -1,7 +1,7 @@
 /* Profiles: fits find what was put in, and their intervals hold it as often as they say; layers of known cost
- * get times in proportion; together they come to what training takes; stored, declared and kept times are used
- * where they should be. What is measured is told after "#": a program that is run by hand on a quiet machine
- * shows how near it comes. It compares times. */
+ * get times in proportion; together they come to what training takes; stored, declared and kept times are
+ * used where they should be. What is measured is told after "#": a program that is run by hand on a quiet
+ * machine shows how near it comes. It compares times. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
-/* Runs of a profile under a clock of the test's own: each look at it takes a millisecond, so that a part of a pass
- * or an update takes one, whatever it does, and what becomes of the samples is known to the last digit. And a
- * profile as an event. */
+/* Runs of a profile under a clock of the test's own: each look at it takes a millisecond, so that a part of
+ * a pass or an update takes one, whatever it does, and what becomes of the samples is known to the last
+ * digit. And a profile as an event. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -77,8 +77,8 @@ static void seconds_check(const char *what, uint32_t i, double found, double exp
         fail_msg("%s of layer %u: %.12g s, expected %.12g", what, i, found, expected);
 }
 
-/* Two looks a pass, one a layer's update of parameters; a step of four micro-batches is measured by one where there
- * is no time for more, and its rows count four times. */
+/* Two looks a pass, one a layer's update of parameters; a step of four micro-batches is measured by one where
+ * there is no time for more, and its rows count four times. */
 static void profile_run__layers__a_look_each_way_and_each_update(void **state)
 {
     (void)state;

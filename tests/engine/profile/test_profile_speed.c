@@ -1,5 +1,5 @@
-/* How fast a graph trains here, in a number: of whole passes, more for a gang; data that is not there fails as in any
- * profile. */
+/* How fast a graph trains here, in a number: of whole passes, more for a gang; data that is not
+ * there fails as in any profile. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

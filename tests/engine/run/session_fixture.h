@@ -1,6 +1,6 @@
-/* What the tests of a training share: sessions of a small model, opened from a graph file and assignments as a
- * command opens them, and the events that are written meanwhile. A session, and all that it does, is in a scope
- * of its own. Include after cmocka.h. */
+/* What the tests of a training share: sessions of a small model, opened from a graph file and assignments as
+ * a command opens them, and the events that are written meanwhile. A session, and all that it does, is in a
+ * scope of its own. Include after cmocka.h. */
 #ifndef HETERPS_TESTS_ENGINE_RUN_SESSION_FIXTURE_H
 #define HETERPS_TESTS_ENGINE_RUN_SESSION_FIXTURE_H
 
@@ -78,8 +78,8 @@ FIXTURE static void opened_keep(struct opened *o)
     dup2(o->err, STDERR_FILENO);
 }
 
-/* Opens the small model for training on two threads with assignments, up to NULL, and by the plan of a file, unless
- * that is NULL; what it says is kept from here on. */
+/* Opens the small model for training on two threads with assignments, up to NULL, and by the plan of a file,
+ * unless that is NULL; what it says is kept from here on. */
 FIXTURE static void opened_begin_planned(struct opened *o, const char *const *set, enum log_format format,
                                          const char *plan)
 {

@@ -1,5 +1,5 @@
-/* What is said of nodes and links: nothing of those that are well; of each thing that is not, its sentence, at the
- * line it belongs to. */
+/* What is said of nodes and links: nothing of those that are well; of each thing that is not, its
+ * sentence, at the line it belongs to. */
 #include "tests/io/io_test.h"
 
 #include "engine/run/doctor_links.h"

@@ -1,5 +1,5 @@
-/* The first lines of data before a training from rows of elsewhere: whether any key has a row, of all tables or of
- * one. */
+/* The first lines of data before a training from rows of elsewhere: whether any key has
+ * a row, of all tables or of one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* What a training says of itself: lines and events, byte by byte where they hang on nothing but what is handed
- * over, and of rates and times to a hundredth, for clocks that are set back by hand. */
+/* What a training says of itself: lines and events, byte by byte where they hang on nothing but what is
+ * handed over, and of rates and times to a hundredth, for clocks that are set back by hand. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -181,8 +181,8 @@ static void report_progress__half_of_the_bytes__share_of_all_passes(void **state
     opened_close(&o);
 }
 
-/* Six tenths are done, and the run, which went on at a half, has taken ten seconds for the last of these: four more
- * take forty. */
+/* Six tenths are done, and the run, which went on at a half, has taken ten seconds for the last
+ * of these: four more take forty. */
 static void report_progress__resumed__time_left_by_what_this_run_has_done(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* What is told of a plan that was made for a cluster, at the start and when it is changed; what it promises is made
- * up. */
+/* What is told of a plan that was made for a cluster, at the start and when it is
+ * changed; what it promises is made up. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

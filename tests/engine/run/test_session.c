@@ -1,5 +1,5 @@
-/* What a training runs on: plans that are changed, or cannot be, and what a session on several nodes refuses and
- * prepares; planning and the crew's change are made up. */
+/* What a training runs on: plans that are changed, or cannot be, and what a session on several nodes refuses
+ * and prepares; planning and the crew's change are made up. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

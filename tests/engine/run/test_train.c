@@ -55,8 +55,8 @@ static struct progress saved_progress(const char *path)
     return progress;
 }
 
-/* The clock of this program and of what is linked to it: behind by that, and each look at it makes up a part of it;
- * 0: as it is. Never ahead, for the kernel waits by its own. */
+/* The clock of this program and of what is linked to it: behind by that, and each look at it makes up a part
+ * of it; 0: as it is. Never ahead, for the kernel waits by its own. */
 #define LOOK_NS INT64_C(100000000)
 static _Atomic int64_t shared_lag_ns;
 static _Atomic uint64_t shared_main_looks; /* how often the main thread has looked at it */
@@ -329,8 +329,8 @@ static void on_looked(void *context, const struct train_look *look)
     f->looks++;
 }
 
-/* The model stays as it is, and the data are those of the evaluation: whenever progress is told, all that has been told
- * comes to the evaluation's loss. */
+/* The model stays as it is, and the data are those of the evaluation: whenever progress is told, all that has
+ * been told comes to the evaluation's loss. */
 static void train_run__progress__is_the_mean_loss_since_the_last_one(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Trainings on several nodes, each a session on a thread of its own: what they refuse to begin with, what each says at
- * the end of what all have done, and where they stop. Ten steps of 32 examples are a pass. */
+/* Trainings on several nodes, each a session on a thread of its own: what they refuse to begin with, what
+ * each says at the end of what all have done, and where they stop. Ten steps of 32 examples are a pass. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* Saves of a training: what a power cut would leave of them, rows on disk among them, and what they are told to have
- * cost. */
+/* Saves of a training: what a power cut would leave of them, rows on disk among them, and
+ * what they are told to have cost. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -84,8 +84,8 @@ static void many_keys_put(const char *path)
     assert_int_equal(fclose(file), 0);
 }
 
-/* What all saves together say that they have linked, and put into files of rows, is what the last one's manifest
- * names. */
+/* What all saves together say that they have linked, and put into files of rows, is what
+ * the last one's manifest names. */
 static void saves_compare(const struct opened *o, const char *out)
 {
     struct model_saved saved;

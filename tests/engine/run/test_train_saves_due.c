@@ -1,5 +1,5 @@
-/* When a training saves and what it says of it, with a saver that is made up: which saves are put off, made or owed,
- * what is told of those that are complete, and what failures say about the save to return to. */
+/* When a training saves and what it says of it, with a saver that is made up: which saves are put off, made
+ * or owed, what is told of those that are complete, and what failures say about the save to return to. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* What tests of a whole server share: a small model in two saves, the server in a process of its own, and a client
- * that sends bytes and keeps what comes. Include after cmocka.h. */
+/* What tests of a whole server share: a small model in two saves, the server in a process of its own, and a
+ * client that sends bytes and keeps what comes. Include after cmocka.h. */
 #ifndef HETERPS_TESTS_ENGINE_SERVE_SERVED_TEST_H
 #define HETERPS_TESTS_ENGINE_SERVE_SERVED_TEST_H
 

@@ -1,5 +1,5 @@
-/* The desk: texts are read in the order in which they came, answers come back in theirs, and micro-batches go when
- * they should. */
+/* The desk: texts are read in the order in which they came, answers come back in theirs, and
+ * micro-batches go when they should. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

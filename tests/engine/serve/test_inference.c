@@ -1,5 +1,5 @@
-/* The inference protocol: tensors into lines, in JSON and in binary, of all datatypes; lines into tensors; and what
- * is wrong with a request. */
+/* The inference protocol: tensors into lines, in JSON and in binary, of all datatypes; lines into tensors;
+ * and what is wrong with a request. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

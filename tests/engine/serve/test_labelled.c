@@ -1,5 +1,5 @@
-/* Labels into lines: each format, lines that have labels and that lack them. That they are read as a file's is in
- * e2e/test_serve_learn.sh. */
+/* Labels into lines: each format, lines that have labels and that lack them. That they are read as a file's
+ * is in e2e/test_serve_learn.sh. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-/* Lines out of values: what a line of each format looks like, and what it cannot have. That they are read back is in
- * e2e/test_serve.sh. */
+/* Lines out of values: what a line of each format looks like, and what it cannot have. That they are
+ * read back is in e2e/test_serve.sh. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* What an asker writes and an owner reads: every key of a step once, in its owner's letter, in order of first
- * occurrence, with how often it occurs; spans that lie as values come; and letters that nobody can have written are
- * refused, each for what is wrong with it. */
+ * occurrence, with how often it occurs; spans that lie as values come; and letters that nobody can have
+ * written are refused, each for what is wrong with it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

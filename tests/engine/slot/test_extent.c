@@ -1,6 +1,6 @@
-/* How what a stage's updates change is cut, on random small models: parts cover every float once, in order, at
- * blocks, evenly; their numbers of blocks are those of the list of all blocks; and state lies where the model
- * says. */
+/* How what a stage's updates change is cut, on random small models: parts cover every float once,
+ * in order, at blocks, evenly; their numbers of blocks are those of the list of all blocks; and
+ * state lies where the model says. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* Runs of lanes and the order in which they join, against the tree itself: level by level sum[i] = sum[2i] +
- * sum[2i+1], an odd last one passing through. Sums are written down as text with brackets, so that two are equal
- * only if every addition is. */
+ * sum[2i+1], an odd last one passing through. Sums are written down as text with brackets, so that two are
+ * equal only if every addition is. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

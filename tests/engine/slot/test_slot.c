@@ -62,8 +62,8 @@ static void rig_open(struct rig *r, bool training)
     r->input.index = 2;
 }
 
-/* Every float of a batch's examples is there for each activation, and no two that are written in the forward pass
- * before either is read begin at the same place. */
+/* Every float of a batch's examples is there for each activation, and no two that are written in the forward
+ * pass before either is read begin at the same place. */
 static void slot_layout__activations_lie_where_the_graph_says(void **state)
 {
     (void)state;

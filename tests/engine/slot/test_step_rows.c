@@ -1,5 +1,6 @@
-/* The numbers of a step's rows, compared with those of a list that is searched from its front: rows in order of
- * first occurrence, whatever lies in the table of cells from steps before; and those of the rows of its lanes. */
+/* The numbers of a step's rows, compared with those of a list that is searched from its front:
+ * rows in order of first occurrence, whatever lies in the table of cells from steps before; and
+ * those of the rows of its lanes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -61,8 +62,8 @@ struct listed {
     uint32_t lane_row_count;
 };
 
-/* Of one lane the numbers are the rows'; of several each row that a lane has first is the next, and is behind the same
- * row's in the lane before. */
+/* Of one lane the numbers are the rows'; of several each row that a lane has first is the next, and is behind
+ * the same row's in the lane before. */
 static void lane_row_compare(struct listed *l, const struct step_rows *rows, uint32_t step_row, uint32_t lane_row,
                              uint32_t lane)
 {

@@ -21,8 +21,8 @@
 #include "tests/engine/fixture_files.h"
 #include "tests/engine/lanes_drawn.h"
 
-/* One weight of more than a block that three layers use, in two of which it is an alias; statistics with a rule
- * of their own; a table that is looked up twice, whose rule reads shows, and one whose rows count their
+/* One weight of more than a block that three layers use, in two of which it is an alias; statistics with a
+ * rule of their own; a table that is looked up twice, whose rule reads shows, and one whose rows count their
  * updates. Layers: 0 e, 1 e2, 2 w, 3 x, 4 n, 5 h1, 6 h2, 7 h3, 8 h4, 9 y, 10 bce. */
 static const char model_text[] =
     "[data]\ndense = I1..I3\nsparse = C1..C4\n"

@@ -1,5 +1,5 @@
-/* Training under bsp by numbers: what plain gradient descent in double precision comes to, step by step, whatever
- * plan the steps are cut up by. */
+/* Training under bsp by numbers: what plain gradient descent in double precision comes to, step by step,
+ * whatever plan the steps are cut up by. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

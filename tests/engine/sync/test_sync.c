@@ -1,6 +1,6 @@
-/* What a pipeline promises any synchronisation: one that wants to be asked between pieces is asked at every
- * border of layers, in order, when the nodes before it are done; one that does not has its lists run whole; and
- * the bytes are the same. */
+/* What a pipeline promises any synchronisation: one that wants to be asked between pieces is asked at
+ * every border of layers, in order, when the nodes before it are done; one that does not has its lists run
+ * whole; and the bytes are the same. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -54,8 +54,8 @@ static const struct setup setups[] = {
 
 /* --- who is asked ---------------------------------------------------------------------------------- */
 
-/* A row of sync_bsp's functions and one more, and devices that note what they are given. What is of a slot in a
- * stage is one worker's at a time. */
+/* A row of sync_bsp's functions and one more, and devices that note what they are given. What is of a slot in
+ * a stage is one worker's at a time. */
 static struct {
     struct sync_vt vt;
     const struct device_vt *inner;

@@ -1,7 +1,7 @@
-/* Staleness under wsp and asp, measured in the weights themselves: a device that, instead of learning, adds one
- * to a weight of its own for each update of pipeline v. Whatever copy of the weights a minibatch reads then
- * says exactly how many updates of which pipeline are in it, through every message and stash that they came by;
- * and nothing may be lost or counted twice. */
+/* Staleness under wsp and asp, measured in the weights themselves: a device that, instead of learning, adds
+ * one to a weight of its own for each update of pipeline v. Whatever copy of the weights a minibatch reads
+ * then says exactly how many updates of which pipeline are in it, through every message and stash that they
+ * came by; and nothing may be lost or counted twice. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -520,8 +520,8 @@ static void wsp__what_cannot_be_right__is_refused(void **state)
 static void wsp_waves_needed__by_hand__is_as_the_paper_says_golden(void **state)
 {
     (void)state;
-    /* HetPipe, figure 3 and section 5: Nm = 4, D = 0. Minibatch 8 (from 1) is the last of wave 1 and waits for
-     * wave 0; before it minibatches 5 to 7 have started without. */
+    /* HetPipe, figure 3 and section 5: Nm = 4, D = 0. Minibatch 8 (from 1) is the last of wave 1 and waits
+     * for wave 0; before it minibatches 5 to 7 have started without. */
     for (uint64_t p = 0; p <= 6; p++) assert_int_equal(wsp_waves_needed(p, 4, 0), 0);
     assert_int_equal(wsp_waves_needed(7, 4, 0), 1);
     assert_int_equal(wsp_waves_needed(10, 4, 0), 1);

@@ -1,5 +1,5 @@
-/* Blocks of the data cache: what is written is read back bit for bit, for every instruction set and however it
- * is divided; a flipped bit is found; what a block holds at most fits. */
+/* Blocks of the data cache: what is written is read back bit for bit, for every instruction set and however
+ * it is divided; a flipped bit is found; what a block holds at most fits. */
 #include "tests/io/io_test.h"
 
 #include "engine/base/isa.h"

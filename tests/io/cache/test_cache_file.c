@@ -1,5 +1,5 @@
-/* The file of the data cache by itself: blocks that are written are found, read ahead and given back, by io_uring
- * and by threads; of a file that is not this data's, or garbled anywhere, it says what is wrong. */
+/* The file of the data cache by itself: blocks that are written are found, read ahead and given back, by
+ * io_uring and by threads; of a file that is not this data's, or garbled anywhere, it says what is wrong. */
 #include "tests/io/io_test.h"
 
 #include <errno.h>

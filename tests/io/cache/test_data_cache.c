@@ -95,8 +95,8 @@ static struct digest pass_digest(struct reader *reader, uint64_t epoch, uint64_t
     return d;
 }
 
-/* Passes of readers with and without a cache are the same; the first of `epochs` passes skips, as a resumed run
- * does. */
+/* Passes of readers with and without a cache are the same; the first of `epochs`
+ * passes skips, as a resumed run does. */
 static void compare(struct cached_options o, uint64_t epochs, uint64_t skip)
 {
     struct reader *plain, *cached;

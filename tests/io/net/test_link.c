@@ -24,8 +24,8 @@ static void keep_event(struct end *e, const struct link_event *event)
     if (event->what == LINK_ARRIVED && arrived_count < 64) arrived[arrived_count++] = *event;
 }
 
-/* Message number n of the flood, a function of n and the seed: how long it is, how it is cut into vectors, what is in
- * it. */
+/* Message number n of the flood, a function of n and the seed: how long it is, how it is
+ * cut into vectors, what is in it. */
 static uint32_t flood_bytes(uint32_t n, uint32_t seed)
 {
     static const uint32_t edges[] = {0,     1,     7,      4056,   4072,   4096,         65535,
@@ -219,8 +219,8 @@ static void links_fault__error__link_is_lost(void **state)
 
 /* --- frames by hand -------------------------------------------------------------------------- */
 
-/* Writes a message as frame.h's table says, one byte of it changed, or none (bad_at: SIZE_MAX), and only the first
- * `limit` bytes. */
+/* Writes a message as frame.h's table says, one byte of it changed, or none (bad_at: SIZE_MAX),
+ * and only the first `limit` bytes. */
 static void frame_write(int fd, uint64_t *number, uint32_t bytes, size_t bad_at, size_t limit)
 {
     static uint8_t out[300000], payload[262144];
@@ -295,8 +295,8 @@ static void link__bytes_by_the_table__are_a_message(void **state)
     end_close(&b);
 }
 
-/* Every header byte, and some of payload and checks, changed: the link is lost, with a sentence, and the message has
- * not arrived. */
+/* Every header byte, and some of payload and checks, changed: the link is lost, with a sentence,
+ * and the message has not arrived. */
 static void link__any_byte_changed__is_corrupt(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Sealed links: who has the key gets in, under either of two; who has not, says what another has said, or changes a
- * bit on the way, does not, and is counted; nothing of what is sent can be read on the way. */
+/* Sealed links: who has the key gets in, under either of two; who has not, says what another has said, or
+ * changes a bit on the way, does not, and is counted; nothing of what is sent can be read on the way. */
 #include "tests/io/net/link_rig.h"
 
 static struct links_options sealed_options(void)
@@ -70,8 +70,8 @@ static void keep_event(struct end *e, const struct link_event *event)
 
 #define TEXT "what the nodes tell each other is nobody's but theirs"
 
-/* Both join by way of a relay, and a sends TEXT. Returns whether it arrives; else the link is lost at one end or
- * never seen there. */
+/* Both join by way of a relay, and a sends TEXT. Returns whether it arrives; else the link is lost
+ * at one end or never seen there. */
 static bool relayed(struct relay *r, struct end *a, struct end *b, struct address *bound)
 {
     const uint64_t end_ns = clock_ns() + RIG_WAIT_NS;
@@ -198,8 +198,8 @@ static void links_sealed__keys__one_in_common_that_begins(void **state)
     }
 }
 
-/* What an initiator has said, said again: as long as it is remembered it is not even answered, and later it opens
- * nothing. */
+/* What an initiator has said, said again: as long as it is remembered it is not even
+ * answered, and later it opens nothing. */
 static void links_sealed__said_again__opens_nothing(void **state)
 {
     (void)state;

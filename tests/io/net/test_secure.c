@@ -5,8 +5,8 @@
 
 #include "io/net/secure.h"
 
-/* Vectors of cacophony, an implementation in Haskell, of its file vectors/cacophony.txt. Both protocols' have the
- * same inputs. */
+/* Vectors of cacophony, an implementation in Haskell, of its file vectors/cacophony.txt. Both
+ * protocols' have the same inputs. */
 #define PROLOGUE         "4a6f686e2047616c74"
 #define PSK              "54686973206973206d7920417573747269616e20706572737065637469766521"
 #define SECRET_INITIATOR "893e28b9dc6ca8d611ab664754b8ceb7bac5117349a4439a6b0569da977c464a"
@@ -177,8 +177,8 @@ static void secure_handshake__anything_changed__is_refused(void **state)
     assert_false(secure_handshake_write(&responder, NULL, 0, second));
 }
 
-/* Two handshakes of the same key have other keys; a direction's messages do not open as the other's, or under another
- * number, or changed. */
+/* Two handshakes of the same key have other keys; a direction's messages do not open as the other's, or
+ * under another number, or changed. */
 static void secure_open__not_what_was_sealed__is_refused(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* A server of the web for tests, which has one file and does what a test tells it to: a thread a connection, on a port
- * that is free. */
+/* A server of the web for tests, which has one file and does what a test tells it to: a thread a
+ * connection, on a port that is free. */
 #ifndef HETERPS_TESTS_WEB_SERVER_H
 #define HETERPS_TESTS_WEB_SERVER_H
 

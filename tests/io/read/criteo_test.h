@@ -99,8 +99,8 @@ static inline uint64_t example_check(const struct micro_batch *m, uint32_t examp
     return n;
 }
 
-/* Reads at most `limit` examples of the pass, in micro-batches of different sizes, into numbers; returns how many
- * came. */
+/* Reads at most `limit` examples of the pass, in micro-batches of different sizes, into
+ * numbers; returns how many came. */
 static inline size_t pass_numbers(struct reader *reader, uint64_t *number, size_t limit)
 {
     struct test_batch b;

@@ -448,8 +448,8 @@ static void csv_parse__bad_line__says_what_is_wrong(void **state)
     test_read_close(&r);
 }
 
-/* Random values, written as the rules want them, come back as they were: with and without quotation marks, over
- * the borders of blocks of 64 bytes. */
+/* Random values, written as the rules want them, come back as they were: with and without quotation marks,
+ * over the borders of blocks of 64 bytes. */
 static void csv_parse__random_values__come_back(void **state)
 {
     (void)state;

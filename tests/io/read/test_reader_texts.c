@@ -1,5 +1,5 @@
-/* Texts that come one by one: each is read as a file of the same bytes, ends with an example of its own, and waits
- * for no other. */
+/* Texts that come one by one: each is read as a file of the same bytes, ends with an example of
+ * its own, and waits for no other. */
 #include "tests/io/io_test.h"
 
 #include "tests/io/read/texts_test.h"

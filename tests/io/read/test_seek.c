@@ -24,8 +24,8 @@ static char *lines_make(uint64_t seed, uint32_t count, size_t *bytes)
     return out;
 }
 
-/* What is left of a pass behind its first `count` examples: a function of the examples, how many they are, and
- * the counts at the end. */
+/* What is left of a pass behind its first `count` examples: a function of the examples, how many they
+ * are, and the counts at the end. */
 struct rest {
     uint64_t hash, examples, passed;
     struct reader_counts before, counts;
@@ -54,8 +54,8 @@ static struct rest rest_read(const struct reader_options *options, struct reader
     return rest;
 }
 
-/* Reads all once, and then goes on at `counts` in readers that have seen nothing, with the marks that this has
- * kept. Returns how many marks there are. */
+/* Reads all once, and then goes on at `counts` in readers that have seen nothing, with the marks that this
+ * has kept. Returns how many marks there are. */
 static uint32_t seek_check(struct reader_options options, const uint64_t *counts, size_t count)
 {
     struct reader *first, *reader;
@@ -78,8 +78,8 @@ static uint32_t seek_check(struct reader_options options, const uint64_t *counts
         assert_int_equal(sought.counts.cut_count, skipped.counts.cut_count);
         assert_int_equal(sought.counts.byte_count, skipped.counts.byte_count);
         if (sought.passed) assert_true(sought.counts.line_count < skipped.counts.line_count);
-        /* It has the marks it was given, and keeps on making others: a run that is stopped again can be gone on
-         * with again. */
+        /* It has the marks it was given, and keeps on making others: a run that is stopped
+         * again can be gone on with again. */
         uint32_t own_count;
         const struct reader_mark *own = reader_marks(reader, &own_count);
         if (sought.passed) assert_memory_equal(&own[own_count - 1], &mark[mark_count - 1], sizeof *mark);
@@ -259,8 +259,8 @@ static void *pouring_main(void *context)
     return NULL;
 }
 
-/* The text as a stream from `count` examples on. What reading comes to; *examples: of all that is read, and their
- * marks. */
+/* The text as a stream from `count` examples on. What reading comes to; *examples: of all
+ * that is read, and their marks. */
 static status stream_read(const char *text, size_t bytes, uint64_t count, uint32_t shuffle, struct reader_mark *mark,
                           uint32_t *mark_count, uint64_t *examples)
 {
@@ -291,8 +291,8 @@ static status stream_read(const char *text, size_t bytes, uint64_t count, uint32
     return st;
 }
 
-/* Whatever byte before the last mark is another one, or is missing, and wherever the marks and the buffer's ends lie;
- * behind the mark nobody knows. */
+/* Whatever byte before the last mark is another one, or is missing, and wherever the marks and the buffer's
+ * ends lie; behind the mark nobody knows. */
 static void reader_seek__another_stream__is_refused(void **state)
 {
     (void)state;

@@ -81,8 +81,9 @@ static void shuffle_draw__seed_and_epoch__fix_the_order(void **state)
     assert_true(equal_count() < 50);
 }
 
-/* A window as large as the data makes every order equally likely: over many seeds, example e comes at place p as
- * often as any other. Chi-square with 8 * 8 cells, 49 degrees of freedom: above 100 by chance once in 50,000 times. */
+/* A window as large as the data makes every order equally likely: over many seeds, example e comes
+ * at place p as often as any other. Chi-square with 8 * 8 cells, 49 degrees of freedom: above 100
+ * by chance once in 50,000 times. */
 static void shuffle_draw__window_of_all__is_uniform(void **state)
 {
     (void)state;

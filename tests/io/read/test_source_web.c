@@ -1,5 +1,5 @@
-/* Addresses as data: the bytes that a file with the same content gives, wherever reading begins, and what data is
- * known by. */
+/* Addresses as data: the bytes that a file with the same content gives, wherever reading
+ * begins, and what data is known by. */
 #include "tests/io/net/web_server.h"
 #include "tests/io/read/look_test.h"
 
@@ -356,8 +356,8 @@ static void data_sources_look__address_again__asks_for_its_version_alone(void **
     web_server_close(&s);
 }
 
-/* What a second run asks of an address, beside a look of the first: some KiB where the version proves it the same, and
- * all samples where it does not, or the KiB are others. */
+/* What a second run asks of an address, beside a look of the first: some KiB where the version proves it the
+ * same, and all samples where it does not, or the KiB are others. */
 static void data_sources_look__address_of_an_earlier_run__is_sampled_unless_its_version_proves_it(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* The format trees: which keys a text gives, the label, what is wrong with a line and where, and how large it may
- * be. */
+/* The format trees: which keys a text gives, the label, what is wrong with a line and
+ * where, and how large it may be. */
 #include "tests/io/read/format_test.h"
 
 #include <math.h>

@@ -119,8 +119,8 @@ static inline status texts_read(struct reader_options options, struct texts_queu
     return st;
 }
 
-/* Whether a text gives twice what the file that `options` names, which has the same bytes, gives with bad lines kept.
- * NULL, or what differs. */
+/* Whether a text gives twice what the file that `options` names, which has the same bytes, gives with bad
+ * lines kept. NULL, or what differs. */
 static inline const char *texts_as_file(struct reader_options options, const char *text, size_t bytes)
 {
     const char *const twice[] = {text, text};

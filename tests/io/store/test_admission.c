@@ -56,8 +56,8 @@ static char *file_of(const struct admission *a, size_t *bytes)
     return copy;
 }
 
-/* Steps of zipf-like keys, up to IN_FLIGHT of them not released; at each one the state some steps ago is taken
- * back, saved, loaded. */
+/* Steps of zipf-like keys, up to IN_FLIGHT of them not released; at each one the state some steps
+ * ago is taken back, saved, loaded. */
 static void steps_check(uint32_t admit, uint32_t by)
 {
     struct admission a = opened(admit, by, KEYS);
@@ -160,8 +160,8 @@ static void admission_bloom__counters__have_as_few_bits_as_count_so_far(void **s
     }
 }
 
-/* Owners of shards count their keys, and the first takes over the others' lines: it has what one has that counts
- * all. */
+/* Owners of shards count their keys, and the first takes over the others' lines: it
+ * has what one has that counts all. */
 static void admission_lines__counts_of_owners__those_of_one(void **state)
 {
     (void)state;
@@ -412,8 +412,8 @@ static void refused(uint32_t admit, uint32_t admit_by, char *file, size_t bytes,
     admission_close(&a);
 }
 
-/* Header: magic, version and admit, kind and zero, keys, records, name, bytes, reserved; then records of key and
- * place. */
+/* Header: magic, version and admit, kind and zero, keys, records, name, bytes, reserved;
+ * then records of key and place. */
 static void admission_read__numbers_that_cannot_be__are_refused_under_a_checksum_that_holds(void **state)
 {
     (void)state;

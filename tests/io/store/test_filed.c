@@ -1,5 +1,5 @@
-/* Rows in files: every key's last row is found, whatever is kept of them, however few bits tell keys apart, and however
- * reads come. */
+/* Rows in files: every key's last row is found, whatever is kept of them, however few bits tell keys
+ * apart, and however reads come. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
-/* Files of rows, byte by byte: the layout that the header documents, and what a reader refuses even when checksums
- * fit. */
+/* Files of rows, byte by byte: the layout that the header documents, and what a reader
+ * refuses even when checksums fit. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -28,8 +28,8 @@ static void header_seal(uint8_t *file, struct row_file_header *h)
     memcpy(file, h, sizeof *h);
 }
 
-/* Five rows in blocks of two, written as the documentation says and not as the writer does: key r, floats r, r +
- * 0.25, r + 0.5. */
+/* Five rows in blocks of two, written as the documentation says and not as the writer does: key
+ * r, floats r, r + 0.25, r + 0.5. */
 static void file_make(uint8_t file[FILE_BYTES], struct row_file_header *h)
 {
     *h = (struct row_file_header){.version = 1,

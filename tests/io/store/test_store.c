@@ -579,8 +579,9 @@ static void store_insert__then_prepare__finds_the_row(void **state)
     store_close(store);
 }
 
-/* Stops the creating thread, as it were, between a row's cell and its count: whoever looks up then must not get
- * a row beyond the count of its ticket. The race below meets that moment, of nanoseconds, too rarely to tell. */
+/* Stops the creating thread, as it were, between a row's cell and its count: whoever looks up then
+ * must not get a row beyond the count of its ticket. The race below meets that moment, of
+ * nanoseconds, too rarely to tell. */
 static void store_prepare__row_published_but_not_counted__is_absent(void **state)
 {
     (void)state;

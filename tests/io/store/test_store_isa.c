@@ -1,5 +1,5 @@
-/* The loop over the keys of a ticket (io/isa/store.c) in every instruction set that runs here: gives what naive
- * code gives, for micro-batches of all sizes about those of its blocks. */
+/* The loop over the keys of a ticket (io/isa/store.c) in every instruction set that runs here: gives what
+ * naive code gives, for micro-batches of all sizes about those of its blocks. */
 #include "tests/io/io_test.h"
 
 #include "engine/base/isa.h"

@@ -298,8 +298,8 @@ static int scored_compare(const void *a_pointer, const void *b_pointer)
     return (a->key > b->key) - (a->key < b->key);
 }
 
-/* The rows of the least scores go, of equal ones those of the least keys: as many as leave a tenth less than there
- * may be. */
+/* The rows of the least scores go, of equal ones those of the least keys: as many as leave
+ * a tenth less than there may be. */
 static void store_sweep__too_many_rows__the_least_by_score_and_key_go(void **state)
 {
     (void)state;

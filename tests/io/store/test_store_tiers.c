@@ -314,8 +314,8 @@ static void store_insert__beyond_ram__rows_go_to_disk(void **state)
     side_close(&disk);
 }
 
-/* Steps of keys that nobody has had, on both sides, until the disk says no. Returns what it said, and the last
- * ticket that was prepared. */
+/* Steps of keys that nobody has had, on both sides, until the disk says no. Returns what it said, and the
+ * last ticket that was prepared. */
 static status sides_fill(struct side *ram, struct side *disk, uint32_t *last)
 {
     uint64_t key = 0;
@@ -343,8 +343,8 @@ static status sides_fill(struct side *ram, struct side *disk, uint32_t *last)
     }
 }
 
-/* The put that has no room comes in the middle of rows that leave: the row stays in RAM, and all rows are there
- * to be saved. */
+/* The put that has no room comes in the middle of rows that leave: the row stays in RAM, and
+ * all rows are there to be saved. */
 static void store_make_room__disk_is_full__every_row_is_there(void **state)
 {
     (void)state;
@@ -368,8 +368,8 @@ static void store_make_room__disk_is_full__every_row_is_there(void **state)
     side_close(&disk);
 }
 
-/* A drive that fails then: said with file and byte, now and by every later call; no row is in two places, or in
- * none. */
+/* A drive that fails then: said with file and byte, now and by every later call; no
+ * row is in two places, or in none. */
 static void store_make_room__drive_fails__says_so_and_goes_on_saying_it(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Steps of training counted by hand, on a net of three layers: what each way of training waits for, and what jobs take
- * from each other. */
+/* Steps of training counted by hand, on a net of three layers: what each way of training waits for, and
+ * what jobs take from each other. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,8 +12,9 @@
 #define NEAR   1e-6
 #define PLENTY 1e12
 
-/* Parameters of 40 and 400 bytes; behind the pool a value of 16 bytes an image. At two images a step and 0.01 s an
- * operation the convolution takes 0.2 s forwards and 0.4 s backwards, what is fully connected 0.4 s and 0.8 s. */
+/* Parameters of 40 and 400 bytes; behind the pool a value of 16 bytes an image. At two images a
+ * step and 0.01 s an operation the convolution takes 0.2 s forwards and 0.4 s backwards, what is
+ * fully connected 0.4 s and 0.8 s. */
 static struct net_layer layers[] = {
     {.name = "conv0", .kind = NET_CONV, .params = 10, .cut_elems = 5, .flops = 30},
     {.name = "mpool0", .kind = NET_POOL, .cut_elems = 4},

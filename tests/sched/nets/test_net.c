@@ -31,9 +31,10 @@ static const struct net_layer *layer_of(const struct net *net, const char *name)
     return NULL;
 }
 
-/* Of 1,000 classes. Parameters: torchvision's for VGG and ResNet, those that Keras trains for Inception-v3, whose batch
- * normalisation does not scale either, Caffe's for GoogLeNet; AlexNet, Overfeat and LeNet by hand. Billions of multiply
- * and add: the papers' (VGG-19 19.6, ResNet 3.8 and 11.3, GoogLeNet 1.5, Inception-v3 5). */
+/* Of 1,000 classes. Parameters: torchvision's for VGG and ResNet, those that Keras trains for
+ * Inception-v3, whose batch normalisation does not scale either, Caffe's for GoogLeNet; AlexNet, Overfeat
+ * and LeNet by hand. Billions of multiply and add: the papers' (VGG-19 19.6, ResNet 3.8 and 11.3,
+ * GoogLeNet 1.5, Inception-v3 5). */
 static const struct {
     const char *name;
     uint64_t params;

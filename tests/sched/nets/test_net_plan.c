@@ -1,5 +1,5 @@
-/* RALP's verdicts on the networks of its paper: Tables 1 and 2, the four that its strict threshold splits, and the one
- * that none does; and nets as layer tables. */
+/* RALP's verdicts on the networks of its paper: Tables 1 and 2, the four that its strict threshold splits,
+ * and the one that none does; and nets as layer tables. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

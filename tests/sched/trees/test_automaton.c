@@ -1,5 +1,5 @@
-/* Automata in words: what is put is found again, any words are a valid automaton or refused, and none makes a wrong
- * itinerary. What has been learned needs fewer batches than the agenda, and never more. */
+/* Automata in words: what is put is found again, any words are a valid automaton or refused, and none makes a
+ * wrong itinerary. What has been learned needs fewer batches than the agenda, and never more. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -91,8 +91,8 @@ static void automaton_read__wrong_words__are_refused_by_place(void **state)
     assert_int_equal(automaton_read(&automaton, too_many, 1, TREE_KINDS_MAX + 1), ST_INVALID);
 }
 
-/* Words at random, and good ones with some changed: whatever is read gives a right itinerary with no more batches than
- * the agenda's. */
+/* Words at random, and good ones with some changed: whatever is read gives a right itinerary with no
+ * more batches than the agenda's. */
 static void automaton_read__any_words__are_refused_or_of_use(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* DynPartition's agent: that it learns which device suits each node, is a function of its seed, and ends where the
- * paper's ended: with all nodes on the processor, unless what it is rewarded with is noise. */
+/* DynPartition's agent: that it learns which device suits each node, is a function of its seed, and ends
+ * where the paper's ended: with all nodes on the processor, unless what it is rewarded with is noise. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

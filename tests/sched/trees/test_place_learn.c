@@ -1,5 +1,5 @@
-/* The learned policy and hill climbing: that learning pays where devices differ, what climbing keeps, and the study
- * that compares them. */
+/* The learned policy and hill climbing: that learning pays where devices differ, what climbing keeps,
+ * and the study that compares them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* Nodes computed together: what a placement takes, counted by hand and by a second reading of the rules; that exact is
- * the least of all and the bound never above it; where outputs and pieces lie. */
+/* Nodes computed together: what a placement takes, counted by hand and by a second reading of the rules; that
+ * exact is the least of all and the bound never above it; where outputs and pieces lie. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -110,8 +110,8 @@ static void place_time__together_by_hand__is_right(void **state)
     assert_float_equal(mixed.seconds, 8.5 + 3 + 3 + 3, 1e-12);
     assert_int_equal(mixed.transfers, 2);
     assert_int_equal(mixed.launches, 3);
-    /* Side by side: 2 and its leaves on 0 until 5; 5's words on 1 at 4.5, its leaves until 7.5, 5 until 10, its 4
-     * bytes on 0 at 12. */
+    /* Side by side: 2 and its leaves on 0 until 5; 5's words on 1 at 4.5, its leaves until 7.5, 5
+     * until 10, its 4 bytes on 0 at 12. */
     const struct place_result sides = took(&m, "0001110");
     assert_float_equal(sides.seconds, 12 + 3, 1e-12);
     assert_int_equal(sides.launches, 5);

@@ -1,5 +1,5 @@
-/* Placements: what one takes, counted by hand and by a second reading of the rules; what each policy gives; that exact
- * is the least of all, and the bound never above it. */
+/* Placements: what one takes, counted by hand and by a second reading of the rules; what each policy gives;
+ * that exact is the least of all, and the bound never above it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

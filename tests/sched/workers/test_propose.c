@@ -99,8 +99,8 @@ static void workers_propose__local_over_unlike_workers__is_refused(void **state)
 
 static const struct propose_options ed_local = {.allocation = ALLOCATION_ID_ed, .placement = PLACEMENT_LOCAL};
 
-/* Table 4's figures with its numbers in flight: VGG-19, which the stock cluster's bandwidths are fitted to, within 8 %
- * of 606, and ResNet-152 within 12 % of 580; and what crosses between nodes, 103 and 298 MiB. */
+/* Table 4's figures with its numbers in flight: VGG-19, which the stock cluster's bandwidths are fitted to,
+ * within 8 % of 606, and ResNet-152 within 12 % of 580; and what crosses between nodes, 103 and 298 MiB. */
 static void workers_propose__paper_s_table_4__is_near(void **state)
 {
     (void)state;

@@ -51,8 +51,8 @@ static struct wave_result ran(struct wave_run run)
     return r;
 }
 
-/* One minibatch at a time passes both stages: 1 + 3 + 2 s, and the cut twice. In a full pipeline each takes 3 s, and a
- * way. */
+/* One minibatch at a time passes both stages: 1 + 3 + 2 s, and the cut twice. In a full
+ * pipeline each takes 3 s, and a way. */
 static void wave_run__one_worker__rate_by_hand(void **state)
 {
     (void)state;
@@ -119,8 +119,8 @@ static void wave_run__two_workers__exchange_by_hand(void **state)
     workers_model_free(&m);
 }
 
-/* Servers take turns with layers that have weights: the third layer is the second node's, and all of a worker's that is
- * there crosses. */
+/* Servers take turns with layers that have weights: the third layer is the second node's, and all of a
+ * worker's that is there crosses. */
 static void wave_run__layer_without_weights__takes_no_turn(void **state)
 {
     (void)state;

@@ -7,8 +7,9 @@
 #include "engine/device/cpu/isa/vec.h"
 #include "graph/op.h"
 
-/* e^x with relative error below 2e-7; x is clamped to [-87, 88], where the result and its steps are normal numbers. x =
- * n ln 2 + r with |r| <= ln 2 / 2; e^r by its Taylor series, whose first term left out is r^8 / 8! < 6e-9. */
+/* e^x with relative error below 2e-7; x is clamped to [-87, 88], where the result and its steps
+ * are normal numbers. x = n ln 2 + r with |r| <= ln 2 / 2; e^r by its Taylor series, whose first
+ * term left out is r^8 / 8! < 6e-9. */
 ALWAYS_INLINE vf vf_exp(vf x)
 {
     /* Compared in this order, a NaN passes both. */

@@ -1,6 +1,7 @@
-/* Target attention (graph/op_attention_pairs.c, graph/op_attention_pool.c). Both ops are bound by memory: they pass
- * over an example's vectors once, or in the backward pass twice, the second time from the cache. attention_pairs gives
- * the bits of the reference; so does attention_pool, but for its dot products and exponentials. */
+/* Target attention (graph/op_attention_pairs.c, graph/op_attention_pool.c). Both ops are bound by
+ * memory: they pass over an example's vectors once, or in the backward pass twice, the second time
+ * from the cache. attention_pairs gives the bits of the reference; so does attention_pool, but for its
+ * dot products and exponentials. */
 #include "engine/device/cpu/isa/act.h"
 #include "engine/device/cpu/isa/kernels_isa.h"
 

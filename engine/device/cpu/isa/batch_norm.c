@@ -1,7 +1,7 @@
-/* Batch normalisation (graph/op_batch_norm.c), operation by operation as the reference, so with its bits: a column is a
- * lane of a vector, and every sum runs over the examples in order. Bound by memory; later passes over a micro-batch
- * read from the caches what they still hold. Cut by columns: four vectors a piece, whose sums are independent and fill
- * the adder. */
+/* Batch normalisation (graph/op_batch_norm.c), operation by operation as the reference, so with its bits: a
+ * column is a lane of a vector, and every sum runs over the examples in order. Bound by memory; later passes
+ * over a micro-batch read from the caches what they still hold. Cut by columns: four vectors a piece, whose
+ * sums are independent and fill the adder. */
 #include "engine/device/cpu/isa/kernels_isa.h"
 
 #define GROUP      4u /* vectors of a piece */

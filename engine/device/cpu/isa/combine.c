@@ -1,6 +1,6 @@
-/* Ops on several inputs, element by element: add, mul, cross. Bound by memory, cut by examples. They work operation by
- * operation as the references, so with their bits; but the gradient of an input of one column is summed lane by lane,
- * then over the lanes along a tree. */
+/* Ops on several inputs, element by element: add, mul, cross. Bound by memory, cut by examples. They work
+ * operation by operation as the references, so with their bits; but the gradient of an input of one column is
+ * summed lane by lane, then over the lanes along a tree. */
 #include "engine/device/cpu/isa/kernels_isa.h"
 #include "engine/device/cpu/isa/rows.h"
 

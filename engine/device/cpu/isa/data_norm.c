@@ -1,6 +1,6 @@
 /* Data normalisation (graph/op_data_norm.c), operation by operation as the reference, so with its bits: a
- * column is a lane of a vector, and every sum runs over the examples in order. Bound by memory. Cut by columns:
- * four vectors a piece, whose sums are independent. */
+ * column is a lane of a vector, and every sum runs over the examples in order. Bound by memory. Cut by
+ * columns: four vectors a piece, whose sums are independent. */
 #include "engine/device/cpu/isa/kernels_isa.h"
 
 #define GROUP      4u /* vectors of a piece */

@@ -1,6 +1,6 @@
-/* Ops that pass over their rows once: relu, leaky_relu, sigmoid, tanh, softsign, concat, dropout, busy. Bound by memory
- * (dropout by its random numbers, busy by the time that it is told to spend), cut by examples. They write only columns
- * of the op: its output may be part of a wider row. */
+/* Ops that pass over their rows once: relu, leaky_relu, sigmoid, tanh, softsign, concat, dropout, busy. Bound
+ * by memory (dropout by its random numbers, busy by the time that it is told to spend), cut by examples. They
+ * write only columns of the op: its output may be part of a wider row. */
 #include "engine/device/cpu/isa/act.h"
 #include "engine/device/cpu/isa/kernels_isa.h"
 #include "engine/device/cpu/isa/philox.h"

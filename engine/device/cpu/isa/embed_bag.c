@@ -1,12 +1,13 @@
-/* Gathers and pools table rows, and adds up their gradients. Bound by memory: a micro-batch of 2048 examples with 26
- * fields touches some 53,000 rows anywhere in the table. So a piece asks for rows ROWS_AHEAD keys before it pools them;
- * backward it asks for the gradients of all rows of a block of keys before it adds to one.
+/* Gathers and pools table rows, and adds up their gradients. Bound by memory: a micro-batch of 2048
+ * examples with 26 fields touches some 53,000 rows anywhere in the table. So a piece asks for rows
+ * ROWS_AHEAD keys before it pools them; backward it asks for the gradients of all rows of a block
+ * of keys before it adds to one.
  *
- * Forward is cut by examples, backward by rows: a row's gradient belongs to one piece, which goes through all keys in
- * the order of the data and adds the gradients of its own rows. So dout is read from front to back, and nothing
- * branches on how often a key occurs: with dim 8 2.9 ns a key, where a walk from row to row takes 7.8
- * (tests/bench/sparse_bench, one core of a Xeon with AVX-512). Both passes give the bits of the reference
- * (graph/op_embed_bag.c).
+ * Forward is cut by examples, backward by rows: a row's gradient belongs to one piece, which goes through
+ * all keys in the order of the data and adds the gradients of its own rows. So dout is read from front to
+ * back, and nothing branches on how often a key occurs: with dim 8 2.9 ns a key, where a walk from row to
+ * row takes 7.8 (tests/bench/sparse_bench, one core of a Xeon with AVX-512). Both passes give the bits of
+ * the reference (graph/op_embed_bag.c).
  *
  * The common case, sums and rows side by side of keys without values, of fields that follow one another, has
  * loops of its own for the widths that models use. */
@@ -53,8 +54,8 @@ static struct bag_call call_of(const struct op_context *c, const struct graph_no
     return call;
 }
 
-/* The number of things a piece, of `count` things with key_count keys together: each member gets several pieces, but
- * not too small ones. A single member gets one piece. */
+/* The number of things a piece, of `count` things with key_count keys together: each member gets several
+ * pieces, but not too small ones. A single member gets one piece. */
 static uint32_t piece_of(const struct cpu_work *work, uint32_t count, uint32_t key_count)
 {
     if (team_member_count(work->team) == 1) return count > 0 ? count : 1;
@@ -322,8 +323,8 @@ ALWAYS_INLINE struct bag_place place_of(const struct bag_call *call, uint32_t po
     return (struct bag_place){b, call->column_of_field[home - b * call->c->graph->field_count]};
 }
 
-/* Lists the keys of [begin, end) whose rows belong to the piece, and returns their number. No processor can predict
- * which keys do. `position` has room for VF - 1 entries more than there are keys. */
+/* Lists the keys of [begin, end) whose rows belong to the piece, and returns their number. No processor can
+ * predict which keys do. `position` has room for VF - 1 entries more than there are keys. */
 ALWAYS_INLINE uint32_t positions_list(const struct bag_call *call, uint32_t piece, uint32_t begin, uint32_t end,
                                       uint32_t *position)
 {
@@ -432,8 +433,8 @@ static void backward_piece(void *context, uint32_t piece, void *scratch)
     }
 }
 
-/* Two pieces a member, raised to a power of two, but not so many that finding a piece's keys takes longer than adding
- * their gradients. */
+/* Two pieces a member, raised to a power of two, but not so many that finding a piece's keys takes
+ * longer than adding their gradients. */
 static uint32_t backward_piece_count(const struct cpu_work *work, uint32_t key_count)
 {
     uint32_t members = team_member_count(work->team), count = 1;

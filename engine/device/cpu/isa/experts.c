@@ -1,5 +1,5 @@
-/* Routed experts (graph/op_experts.c): choices, gates and sums example by example, the experts' products one expert
- * after the other, each over all of its rows.
+/* Routed experts (graph/op_experts.c): choices, gates and sums example by example, the experts' products one
+ * expert after the other, each over all of its rows.
  *
  *     forward     gates ─▶ rows (one thread: two numbers a choice) ─▶ gather ─▶ products ─▶ sums of outputs
  *     backward    gradients of gates and outputs ─▶ products ─▶ sums of gradients of x; of logits */
@@ -162,8 +162,8 @@ static void weights_backward(const struct cpu_work *work, struct experts_call *c
     if (product.terms && dweight.data) product_run(work, call, &product);
 }
 
-/* Passes gradients to the layer before, times its activation's slope; or to the examples' rows, in place of their
- * values, which are not needed any more. */
+/* Passes gradients to the layer before, times its activation's slope; or to the examples' rows, in place of
+ * their values, which are not needed any more. */
 static void rows_backward(const struct cpu_work *work, struct experts_call *call, uint32_t layer, uint32_t e)
 {
     const struct experts_run *r = call->run;

@@ -1,10 +1,12 @@
-/* The three products of a fully connected layer; all but a few percent of the time of a click model's dense part.
+/* The three products of a fully connected layer; all but a few percent of the time of a click model's dense
+ * part.
  *
  *     forward   out [B,N] = act(in [B,K]  W [K,N] + bias)          terms of an element: k = 0, 1, …, K - 1
  *     backward  din [B,K] = dz [B,N]  W^T [N,K]                                         n
  *               dW  [K,N] += in^T [K,B]  dz [B,N]                                       b
  *
- * Each is a product of isa/product.h. A group has rows of its own in the first two, terms of its own in the third. */
+ * Each is a product of isa/product.h. A group has rows of its own in the first two,
+ * terms of its own in the third. */
 #include "engine/device/cpu/isa/product.h"
 
 #include "cfg/settings.h"
@@ -18,8 +20,8 @@ struct fc_call {
     uint32_t parts; /* members of the team */
 };
 
-/* Whether `piece`, counted from this part on, is in the part of `count` pieces. If so, *piece becomes its number among
- * them; else the part's pieces are subtracted from it. */
+/* Whether `piece`, counted from this part on, is in the part of `count` pieces. If so, *piece becomes its
+ * number among them; else the part's pieces are subtracted from it. */
 static bool is_in_part(uint32_t count, uint32_t part, uint32_t parts, uint32_t *piece)
 {
     uint32_t begin = (uint32_t)((uint64_t)count * part / parts), end = (uint32_t)((uint64_t)count * (part + 1) / parts);
@@ -28,8 +30,8 @@ static bool is_in_part(uint32_t count, uint32_t part, uint32_t parts, uint32_t *
     return is_in;
 }
 
-/* A member's share (engine/device/cpu/team.c) is the same part of every product: rows that the member has written
- * itself, and will read again. */
+/* A member's share (engine/device/cpu/team.c) is the same part of every product: rows that the member has
+ * written itself, and will read again. */
 static void fc_piece(void *context, uint32_t piece, void *scratch)
 {
     const struct fc_call *call = context;

@@ -1,7 +1,7 @@
-/* Dot products of all pairs of an example's vectors (graph/op_interact.c). The vectors, some tens of some tens of
- * numbers, are copied side by side into the scratch, each padded with zeros to a multiple of INTERACT_PAD floats. From
- * then on they stay in the first-level cache, and the number of loads from there is what counts, so both passes work on
- * blocks:
+/* Dot products of all pairs of an example's vectors (graph/op_interact.c). The vectors, some tens of some
+ * tens of numbers, are copied side by side into the scratch, each padded with zeros to a multiple of
+ * INTERACT_PAD floats. From then on they stay in the first-level cache, and the number of loads from there is
+ * what counts, so both passes work on blocks:
  *
  *             j0   j0+PAIR_COLS
  *        ┌──────────┐               forward    PAIR_ROWS x PAIR_COLS dot products at once, a vector of sums each,
@@ -9,15 +9,15 @@
  *        │ # # . .  │               backward   ROWS vectors' gradients at once: sums over j of g_ij e_j, g_ij broadcast
  *        └──────────┘                          from row i of dout before the block, from column i behind it
  *
- * A dot product has a sum in each lane, over every VF-th term in order, and then adds the lanes along a tree; a
- * gradient adds its terms in the order of j. Both depend on S and D alone. */
+ * A dot product has a sum in each lane, over every VF-th term in order, and then adds the lanes along a tree;
+ * a gradient adds its terms in the order of j. Both depend on S and D alone. */
 #include "engine/device/cpu/isa/kernels_isa.h"
 
 #define PAIR_ROWS (VF >= 8 ? 4u : 2u)
 #define PAIR_COLS (VF / PAIR_ROWS)
 #define ROWS      8u
-/* Vectors of a gradient's columns that are summed side by side; 16 sums fit into the 32 registers of AVX-512, 8
- * into 16. */
+/* Vectors of a gradient's columns that are summed side by side; 16 sums fit into the 32
+ * registers of AVX-512, 8 into 16. */
 #define CHAINS (VF == 16 ? 2u : 1u)
 /* Numbers of the inputs in a piece, roughly: some tens of microseconds of work. */
 #define PIECE_FLOATS 8192u
@@ -97,8 +97,8 @@ static void walk_step(const struct interact_call *call, struct walk *walk)
     if (walk->col == walk->in.cols) walk_enter(call, walk, walk->input + 1);
 }
 
-/* Asks for `count` vectors of an example that is wanted soon: a few at a time between the products of the example
- * before, because many at once would wait for one another. */
+/* Asks for `count` vectors of an example that is wanted soon: a few at a time between the products of the
+ * example before, because many at once would wait for one another. */
 static void vectors_prefetch(const struct interact_call *call, uint32_t b, struct walk *walk, uint32_t count)
 {
     for (; count > 0 && walk->input < call->n->input_count; count--) {

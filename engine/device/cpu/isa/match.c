@@ -1,9 +1,9 @@
-/* Similarities of one vector with many (graph/op_match.c). Bound by memory: an example's n vectors of D numbers
- * are read once forward; backward once for dq, and once more for dc of cosine.
+/* Similarities of one vector with many (graph/op_match.c). Bound by memory: an example's n vectors of D
+ * numbers are read once forward; backward once for dq, and once more for dc of cosine.
  *
- * A dot product has a sum in each lane of a vector, over every VF-th term in order, and then adds the lanes along a
- * tree: the order depends on D alone. ROWS vectors go together and share the loads of q; VF of them finish together
- * (vf_sums). */
+ * A dot product has a sum in each lane of a vector, over every VF-th term in order, and then adds the
+ * lanes along a tree: the order depends on D alone. ROWS vectors go together and share the loads of q; VF
+ * of them finish together (vf_sums). */
 #include "engine/device/cpu/isa/kernels_isa.h"
 
 #define ROWS 4u

@@ -1,8 +1,8 @@
 /* Noise-contrastive estimation (graph/op_nce.c). Bound by exp. Cut by examples.
  *
  * The logarithms of 1 + exp(-|z|) are added as one logarithm of their product: each factor is at most 2, so
- * BLOCK of them in a lane stay below 2^32, and all lanes in double below 2^512. The roundings of BLOCK factors
- * make an error below 2e-6 in the logarithm of a lane. */
+ * BLOCK of them in a lane stay below 2^32, and all lanes in double below 2^512. The roundings of BLOCK
+ * factors make an error below 2e-6 in the logarithm of a lane. */
 #include "engine/base/fmath.h"
 #include "engine/device/cpu/isa/act.h"
 #include "engine/device/cpu/isa/kernels_isa.h"

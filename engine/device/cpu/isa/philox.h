@@ -1,5 +1,6 @@
-/* Random numbers in vectors: random_block() (engine/base/random.h) for many blocks at a time. A 64-bit lane holds one
- * word of a block, in its lower half. Several vectors of blocks go side by side, as a round waits for its products. */
+/* Random numbers in vectors: random_block() (engine/base/random.h) for many blocks at a time. A
+ * 64-bit lane holds one word of a block, in its lower half. Several vectors of blocks go side by
+ * side, as a round waits for its products. */
 #ifndef HETERPS_ENGINE_DEVICE_CPU_ISA_PHILOX_H
 #define HETERPS_ENGINE_DEVICE_CPU_ISA_PHILOX_H
 

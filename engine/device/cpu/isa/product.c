@@ -1,4 +1,5 @@
-/* Products of matrices in pieces: all but a few percent of the time of a click model's dense part (product.h).
+/* Products of matrices in pieces: all but a few percent of the time of a click model's dense part
+ * (product.h).
  *
  * A piece is some rows times some panels of PANEL columns:
  *
@@ -9,17 +10,17 @@
  *          │##########│ TILE   └─┴─┴─┴─┴─┘                       one multiply-add an element and term
  *          └──────────┘                                          then bias and activation, or slope, or adding
  *
- * If all blocks of a piece's columns fit into the member's scratch, they stay there for the next pieces of the same
- * columns (struct kept). Such pieces are small: members end together, even if the system takes one off its core for a
- * while.
+ * If all blocks of a piece's columns fit into the member's scratch, they stay there for the next pieces
+ * of the same columns (struct kept). Such pieces are small: members end together, even if the system
+ * takes one off its core for a while.
  *
- * Complete sums of a block are added to the sums of the blocks before, which wait in the result, and which by then have
- * been fetched. With ADDS, each block's sums are added to the result itself. A piece has as many groups of rows as it
- * can, so that a panel that is packed once serves them all.
+ * Complete sums of a block are added to the sums of the blocks before, which wait in the result, and which by
+ * then have been fetched. With ADDS, each block's sums are added to the result itself. A piece has as many
+ * groups of rows as it can, so that a panel that is packed once serves them all.
  *
  * A block's terms are added in order, one after another, from zero, and then the blocks' sums, whatever the
- * tile, the piece or the group; blocks begin at multiples of PRODUCT_TERMS, or ADDS_TERMS. So the bytes do not
- * depend on how rows and columns are cut. The left factor is read in place: a tile walks TILE rows of it
+ * tile, the piece or the group; blocks begin at multiples of PRODUCT_TERMS, or ADDS_TERMS. So the bytes do
+ * not depend on how rows and columns are cut. The left factor is read in place: a tile walks TILE rows of it
  * forward (or, for a transposed one, TILE neighbouring columns down). Rows an odd number of cache lines apart
  * spread best over the cache's sets. */
 #include "engine/device/cpu/isa/product.h"
@@ -28,8 +29,8 @@
 #include "engine/device/cpu/isa/product_thin.h"
 #include "engine/device/cpu/isa/tile.h"
 
-/* Blocks of a product that ADDS are lower and wider: its left factor is transposed, and each block packs its tiles
- * again. */
+/* Blocks of a product that ADDS are lower and wider: its left factor is transposed, and
+ * each block packs its tiles again. */
 #define ADDS_TERMS (PRODUCT_TERMS / 2)
 #define ADDS_COLS  (PRODUCT_COLS * 2)
 
@@ -49,8 +50,8 @@ _Static_assert(TILE *PANEL * sizeof(float) <= PRODUCT_TILE_BYTES && LEFT_STEP <=
 
 static uint32_t divide_up(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 
-/* Passes finished sums of rows [row_begin, row_begin + rows) and columns [col, col + cols) on to the result. An
- * instance's constants cost nothing in its loop: the end, the usual activations, a full panel. */
+/* Passes finished sums of rows [row_begin, row_begin + rows) and columns [col, col + cols) on to the result.
+ * An instance's constants cost nothing in its loop: the end, the usual activations, a full panel. */
 ALWAYS_INLINE void finish(const struct product *p, enum product_end end, enum activation activation, uint32_t cols,
                           const float *sums, uint32_t row_begin, uint32_t rows, uint32_t col)
 {
@@ -131,8 +132,8 @@ struct place {
     bool is_first, is_last;
 };
 
-/* Memory that a row of tiles asks for. Each tile asks for its neighbour's result; the last one for that of the next
- * row's first tile, and for the next row's left factor. */
+/* Memory that a row of tiles asks for. Each tile asks for its neighbour's result; the last one for that of
+ * the next row's first tile, and for the next row's left factor. */
 struct row_ahead {
     const float *left;                 /* the next row's, terms side by side; or NULL */
     const float *result, *result_next; /* of this row, and of the next one or NULL */
@@ -204,9 +205,9 @@ ALWAYS_INLINE void lanes_multiply(const struct tile_row *f, size_t left_row, siz
     }
 }
 
-/* Multiplies the whole panels of a row of whole tiles, and brings the sums to their end in the result, added to what
- * waits there if goes_on. All in one loop: while one tile's last sums are added, the processor must already be at the
- * next one's first. */
+/* Multiplies the whole panels of a row of whole tiles, and brings the sums to their end in the result, added
+ * to what waits there if goes_on. All in one loop: while one tile's last sums are added, the processor must
+ * already be at the next one's first. */
 ALWAYS_INLINE void tiles_whole(const struct tile_row *f, size_t left_row, size_t left_term, bool goes_on,
                                enum tile_end end, size_t panel_term, bool packs, bool has_lanes)
 {
@@ -301,8 +302,8 @@ static __attribute__((noinline)) void lanes_part(const struct tile_row *f, const
     }
 }
 
-/* If goes_on, adds the sums that wait in the result to a part's sums, rows x cols. Unless is_last, the sums wait in the
- * result again. */
+/* If goes_on, adds the sums that wait in the result to a part's sums, rows x cols. Unless is_last, the
+ * sums wait in the result again. */
 static void sums_wait(float *result, size_t result_row, float *sums, uint32_t rows, uint32_t cols, bool goes_on,
                       bool is_last)
 {
@@ -317,9 +318,9 @@ static void sums_wait(float *result, size_t result_row, float *sums, uint32_t ro
         }
 }
 
-/* A block of the right factor, columns side by side, that will be packed after this one; no terms: none. Nothing is
- * asked for of a block whose terms are side by side: pack_cols asks, and asking in tiles costs more than it gains (d
- * input, M = N = K = 512: 2 % of the time). */
+/* A block of the right factor, columns side by side, that will be packed after this one; no terms: none.
+ * Nothing is asked for of a block whose terms are side by side: pack_cols asks, and asking in tiles costs
+ * more than it gains (d input, M = N = K = 512: 2 % of the time). */
 struct block_ahead {
     const float *right;
     uint32_t terms, cols;
@@ -333,8 +334,9 @@ static struct tile_far right_ahead(const struct product *p, const struct block_a
     return (struct tile_far){next->right + begin * p->right_term, p->right_term, end - begin};
 }
 
-/* A block of the right factor. Its whole panels are packed before; or few rows read them in place; or the first tile
- * that reads a panel packs it, for which the sums leave time. A part of a panel is packed before. */
+/* A block of the right factor. Its whole panels are packed before; or few rows read them in
+ * place; or the first tile that reads a panel packs it, for which the sums leave time. A
+ * part of a panel is packed before. */
 enum block_way { BLOCK_PACKED, BLOCK_IN_PLACE, BLOCK_PACKS };
 struct block {
     enum block_way way;
@@ -344,8 +346,8 @@ struct block {
     struct block_ahead next;
 };
 
-/* The whole panels of a block whose columns lie side by side, or are packed, of few rows: strips, then what is
- * left of them. Returns where they end. */
+/* The whole panels of a block whose columns lie side by side, or are packed, of few rows: strips, then what
+ * is left of them. Returns where they end. */
 static uint32_t strips_multiply(const struct product *p, struct place at, const struct block *block, bool goes_on,
                                 bool is_last, float *tile)
 {
@@ -367,10 +369,10 @@ static uint32_t strips_multiply(const struct product *p, struct place at, const 
     return c;
 }
 
-/* Memory that row i of `tiles` rows of tiles asks for, whose left factor is f's: the next row's, if there is one, and
- * what comes behind this block. The rows of a transposed left factor, of the next tile or of the next block's first
- * one, lie so far apart that nothing else fetches them ahead (M = 2048, N = 64, K = 1024: 0.70 of the peak, without
- * 0.39). */
+/* Memory that row i of `tiles` rows of tiles asks for, whose left factor is f's: the next row's, if there is
+ * one, and what comes behind this block. The rows of a transposed left factor, of the next tile or of the
+ * next block's first one, lie so far apart that nothing else fetches them ahead (M = 2048, N = 64, K = 1024:
+ * 0.70 of the peak, without 0.39). */
 static struct row_ahead row_ahead_of(const struct product *p, struct place at, const struct block *block,
                                      const struct tile_row *f, uint32_t i, uint32_t tiles, bool is_last)
 {
@@ -479,8 +481,8 @@ static uint32_t row_begin(const struct product *p, uint32_t chunk)
     return row < p->rows ? row : p->rows;
 }
 
-/* A piece's place. A member's share (engine/device/cpu/team.c) is some units of rows and groups; its pieces of the
- * first columns come first. */
+/* A piece's place. A member's share (engine/device/cpu/team.c) is some units of rows and groups; its pieces
+ * of the first columns come first. */
 static struct product_place place_of(const struct product *p, uint32_t piece)
 {
     uint32_t begin = piece / (p->share_units * p->col_chunks) * p->share_units, left = p->units - begin;
@@ -498,8 +500,8 @@ static struct product_place place_of(const struct product *p, uint32_t piece)
 
 void KERNEL(product_pack)(const struct product *p, uint32_t piece) { p->bf16->pack(p, piece); }
 
-/* The block that will be packed after the one that begins at `right`, of group t of terms: its next terms, the next
- * group's, or the next piece's columns, which are most often the same member's. */
+/* The block that will be packed after the one that begins at `right`, of group t of terms: its next terms,
+ * the next group's, or the next piece's columns, which are most often the same member's. */
 static struct block_ahead block_after(const struct product *p, struct place at, uint32_t t, uint32_t block_terms,
                                       const float *right)
 {
@@ -569,9 +571,9 @@ void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratc
     *kept = (struct kept){keeps ? p->number : 0, at.col};
 }
 
-/* Cuts columns into blocks, each of which one member packs, then groups, then rows, so that every member has the same
- * number of units. Each piece packs its columns again unless they are kept, so there are no more pieces than keep the
- * members busy, and in step. */
+/* Cuts columns into blocks, each of which one member packs, then groups, then rows, so that every member has
+ * the same number of units. Each piece packs its columns again unless they are kept, so there are no more
+ * pieces than keep the members busy, and in step. */
 #define PIECES_EACH       2u
 #define PIECES_EACH_KEPT  8u
 /* The first of a piece's strips is packed before anything is multiplied (bf16/block_amx.c). */

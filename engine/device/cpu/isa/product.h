@@ -1,9 +1,10 @@
-/* A product of two matrices, cut into pieces for a team, and the end of its sums: bias, activation, slope, adding.
+/* A product of two matrices, cut into pieces for a team, and the end of its sums:
+ * bias, activation, slope, adding.
  *
  *     result [rows, cols] = end(left [rows, terms]  right [terms, cols])       all row-major or transposed, any strides
  *
- * Groups are strided parts of the whole: each has rows of its own (row_groups), or terms of its own that add to the
- * same sums (term_groups). One of the two counts is 1.
+ * Groups are strided parts of the whole: each has rows of its own (row_groups), or terms of its own that add
+ * to the same sums (term_groups). One of the two counts is 1.
  *
  * An element's terms are added in one order that depends on the sizes and on the instruction set alone: never
  * on pieces, members or groups of rows. So the bytes are the same for any team.
@@ -44,8 +45,8 @@ struct product {
     const float *output;        /* SLOPES: what the activation gave                                   */
     size_t output_row, output_group;
     bool adds;       /* SLOPES                                                                              */
-    /* ADDS: terms of each lane, where 2, 4, … lanes lie side by side (graph_lanes_join), at most GRAPH_MICRO_USUAL
-     * terms in all; the lanes' sums are added along a tree. 0: there is one lane. */
+    /* ADDS: terms of each lane, where 2, 4, … lanes lie side by side (graph_lanes_join), at most
+     * GRAPH_MICRO_USUAL terms in all; the lanes' sums are added along a tree. 0: there is one lane. */
     uint32_t lane_terms;
     float *col_sums;    /* right_col 1: sums of the right factor's columns over all terms are added here; or NULL */
     uint64_t number;    /* F32: given to no other product that finds the same scratch */
@@ -67,14 +68,15 @@ struct product {
 void KERNEL(product_cut)(struct product *p, uint32_t members);
 /* Packs a piece. All pieces are packed before the first product_piece(). */
 void KERNEL(product_pack)(const struct product *p, uint32_t piece);
-/* Packs a right factor once for all F32 products that share it: product_whole_pieces() pieces fill `whole`, of
- * product_whole_floats() (kernels.h). The products' rows do not matter, and their bytes are the same as without it. */
+/* Packs a right factor once for all F32 products that share it: product_whole_pieces() pieces fill
+ * `whole`, of product_whole_floats() (kernels.h). The products' rows do not matter, and their
+ * bytes are the same as without it. */
 uint32_t KERNEL(product_whole_pieces)(const struct product *p);
 void KERNEL(product_whole_pack)(const struct product *p, float *whole, uint32_t piece);
 /* Computes a piece. scratch: CPU_SCRATCH_BYTES, as team_work's. */
 void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratch);
-/* Brings finished sums [rows, 2 VF] to their end: of rows [row_begin, row_begin + rows) of a group of rows, and of the
- * panel from column col on. */
+/* Brings finished sums [rows, 2 VF] to their end: of rows [row_begin, row_begin + rows) of a group of rows,
+ * and of the panel from column col on. */
 void KERNEL(product_finish)(const struct product *p, uint32_t group, const float *sums, uint32_t row_begin,
                             uint32_t rows, uint32_t col);
 

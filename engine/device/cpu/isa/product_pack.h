@@ -1,5 +1,5 @@
-/* How products (product.c) pack their factors: the right one into panels, a transposed left one into tiles. Packing
- * also sums the right factor's columns: a layer's gradient of its bias. */
+/* How products (product.c) pack their factors: the right one into panels, a transposed left one into tiles.
+ * Packing also sums the right factor's columns: a layer's gradient of its bias. */
 #ifndef HETERPS_ENGINE_DEVICE_CPU_ISA_PRODUCT_PACK_H
 #define HETERPS_ENGINE_DEVICE_CPU_ISA_PRODUCT_PACK_H
 
@@ -102,8 +102,8 @@ static __attribute__((noinline, unused)) void lanes_col_sums(const float *right,
     }
 }
 
-/* pack_rows(), without sums, for a factor whose terms are side by side: VF columns by a line of terms at a time through
- * registers. Fewer columns or terms are first copied among zeros. */
+/* pack_rows(), without sums, for a factor whose terms are side by side: VF columns by a line of terms at a
+ * time through registers. Fewer columns or terms are first copied among zeros. */
 static inline void pack_cols(float *panels, const float *right, size_t right_col, uint32_t terms, uint32_t cols)
 {
     float edge[VF * LINE_FLOATS];

@@ -1,12 +1,12 @@
-/* Sums of few rows, for which a right factor is not worth packing: it is read once, in place, or where it was packed
- * for other products (product.c). */
+/* Sums of few rows, for which a right factor is not worth packing: it is read once, in place, or where it was
+ * packed for other products (product.c). */
 #ifndef HETERPS_ENGINE_DEVICE_CPU_ISA_PRODUCT_THIN_H
 #define HETERPS_ENGINE_DEVICE_CPU_ISA_PRODUCT_THIN_H
 
 #include "engine/device/cpu/isa/tile.h"
 
-/* Sums of few rows with a panel whose terms lie side by side, read once in place: 2 VF columns by four terms at a time
- * through registers. `rows` is a constant in every instance. */
+/* Sums of few rows with a panel whose terms lie side by side, read once in place: 2 VF columns by four terms
+ * at a time through registers. `rows` is a constant in every instance. */
 #define THIN_ROWS  4u
 #define THIN_AHEAD 64u /* floats of a column between asking for a line and reading it */
 ALWAYS_INLINE void thin_multiply(const uint32_t rows, const float *left, size_t left_row, const float *right,
@@ -57,9 +57,9 @@ static inline void tile_thin(uint32_t rows, const float *left, size_t left_row, 
     }
 }
 
-/* Sums of few rows with `panels` panels whose columns lie side by side, read once in place, in a strip as wide as the
- * registers have room for sums: neighbouring lines of a row come from memory together. The next panel lies panel_step
- * further. sums: a panel's rows, then the next panel's. */
+/* Sums of few rows with `panels` panels whose columns lie side by side, read once in place, in a strip as
+ * wide as the registers have room for sums: neighbouring lines of a row come from memory together. The next
+ * panel lies panel_step further. sums: a panel's rows, then the next panel's. */
 #define THIN_SUMS         (VF == 16 ? 16u : 8u)
 #define THIN_PANELS(rows) (THIN_SUMS / (2 * ((rows) == 3 ? 4 : (rows))))
 ALWAYS_INLINE void strip_multiply(const uint32_t rows, const uint32_t panels, const float *left, size_t left_row,

@@ -1,6 +1,6 @@
-/* Scores of queries with all words of a vocabulary, and the questions about a row of scores (engine/eval/rank.h). A
- * panel of words is read once for all queries, TILE of them at a time; with some tens of queries the products bound it,
- * not memory. */
+/* Scores of queries with all words of a vocabulary, and the questions about a row of scores
+ * (engine/eval/rank.h). A panel of words is read once for all queries, TILE of them at a time; with some tens
+ * of queries the products bound it, not memory. */
 #include "engine/device/cpu/isa/tile.h"
 
 #define BLOCK ((size_t)1024) /* numbers whose exp are added in floats */

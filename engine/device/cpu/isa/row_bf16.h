@@ -1,5 +1,5 @@
-/* Vectors of rows in bfloat16 (graph/row_vector.h): two numbers in the place of a float. A number is read as the upper
- * half of a float, and rounded at random when it is stored. `at` counts columns. */
+/* Vectors of rows in bfloat16 (graph/row_vector.h): two numbers in the place of a float. A number is read as
+ * the upper half of a float, and rounded at random when it is stored. `at` counts columns. */
 #ifndef HETERPS_ENGINE_DEVICE_CPU_ISA_ROW_BF16_H
 #define HETERPS_ENGINE_DEVICE_CPU_ISA_ROW_BF16_H
 

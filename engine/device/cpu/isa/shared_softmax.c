@@ -1,13 +1,14 @@
-/* Cross-entropy among candidates that a micro-batch shares (graph/op_shared_softmax.c). Bound by three products of B
- * queries with N = B * K words, one forward and, with the logits made anew, three backward; exp takes a quarter.
+/* Cross-entropy among candidates that a micro-batch shares (graph/op_shared_softmax.c). Bound by three
+ * products of B queries with N = B * K words, one forward and, with the logits made anew, three
+ * backward; exp takes a quarter.
  *
  *   pack     words, normalised, into panels for tiles of products (tile.h), the last row of each -log q; backward as
  *            rows, too
  *   score    PIECE_ROWS queries at a time: logits, then losses; backward dlogits G [B, N] and dq
  *   spread   PIECE_ROWS words at a time: dc = G' q
  *
- * Gradients are first taken of the normalised vectors: with q^ = u q, dq = u (dq^ - (q^ . dq^) q^), and so for words.
- * The terms of a logit, and of a gradient, are added in order, whatever the piece. */
+ * Gradients are first taken of the normalised vectors: with q^ = u q, dq = u (dq^ - (q^ . dq^) q^), and so
+ * for words. The terms of a logit, and of a gradient, are added in order, whatever the piece. */
 #include "engine/base/fmath.h"
 #include "engine/device/cpu/isa/rows.h"
 #include "engine/device/cpu/isa/tile.h"

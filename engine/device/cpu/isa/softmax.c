@@ -1,5 +1,5 @@
-/* Softmax of the parts of a row (graph/op_softmax.c). Bound by exp. Cut by examples. A part's sum is taken lane
- * by lane, then over the lanes along a tree. */
+/* Softmax of the parts of a row (graph/op_softmax.c). Bound by exp. Cut by examples. A part's sum is taken
+ * lane by lane, then over the lanes along a tree. */
 #include "engine/device/cpu/isa/act.h"
 #include "engine/device/cpu/isa/kernels_isa.h"
 #include "engine/device/cpu/isa/rows.h"

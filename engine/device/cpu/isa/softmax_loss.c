@@ -1,6 +1,7 @@
-/* Cross-entropy over classes (graph/op_softmax_loss.c) and over drawn candidates (graph/op_sampled_softmax.c).
- * Bound by exp and, from some thousand columns on, by memory. Cut by examples. An example's sum of exp is taken
- * lane by lane over blocks of BLOCK columns, each of which is added along a tree; blocks are added in double. */
+/* Cross-entropy over classes (graph/op_softmax_loss.c) and over drawn candidates
+ * (graph/op_sampled_softmax.c). Bound by exp and, from some thousand columns on, by memory. Cut by examples.
+ * An example's sum of exp is taken lane by lane over blocks of BLOCK columns, each of which is added along a
+ * tree; blocks are added in double. */
 #include <math.h>
 
 #include "engine/base/fmath.h"

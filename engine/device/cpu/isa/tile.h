@@ -6,8 +6,8 @@
  *          │##########│ TILE   └─┴─┴─┴─┴─┘
  *          └──────────┘
  *
- * An element's terms are added in order, one after another, whatever the tile. Half a panel, VF columns, has tiles of
- * its own, so that few columns cost less than a panel. */
+ * An element's terms are added in order, one after another, whatever the tile. Half a panel, VF columns, has
+ * tiles of its own, so that few columns cost less than a panel. */
 #ifndef HETERPS_ENGINE_DEVICE_CPU_ISA_TILE_H
 #define HETERPS_ENGINE_DEVICE_CPU_ISA_TILE_H
 
@@ -15,8 +15,8 @@
 #include "engine/device/cpu/isa/kernels_isa.h"
 #include "engine/device/cpu/isa/product.h"
 
-/* TILE x PANEL sums fill the registers: 6 x 2 of 16 (AVX2), 14 x 2 of 32 (AVX-512); base keeps room for the product
- * that a fused multiply-add would not need: 4 x 2 of 16. */
+/* TILE x PANEL sums fill the registers: 6 x 2 of 16 (AVX2), 14 x 2 of 32 (AVX-512); base keeps room for the
+ * product that a fused multiply-add would not need: 4 x 2 of 16. */
 #if VF == 16
 #define TILE 14
 #elif VF == 8
@@ -32,9 +32,9 @@
 /* Rows of a factor between asking for their lines and packing them. */
 #define ROWS_AHEAD 8u
 
-/* Returns VF columns, *from_col apart, of `count` terms side by side, at most a line of them: in place, or, if there
- * are fewer columns or terms, copied among zeros into `edge`, [VF * LINE_FLOATS]. In place, it asks for the next VF
- * columns if has_next. */
+/* Returns VF columns, *from_col apart, of `count` terms side by side, at most a line of them: in place, or,
+ * if there are fewer columns or terms, copied among zeros into `edge`, [VF * LINE_FLOATS]. In place, it asks
+ * for the next VF columns if has_next. */
 ALWAYS_INLINE const float *cols_whole(float *edge, const float *from, size_t *from_col, uint32_t count,
                                       uint32_t col_count, bool has_next)
 {
@@ -55,8 +55,9 @@ ALWAYS_INLINE void tile_terms(const bool is_pairs, const uint32_t rows, const ui
                               const float *base[(TILE + 2) / 3], size_t left_row, size_t left_term, const float *panel,
                               size_t panel_term, float *packed, vf sum[TILE][2])
 {
-    /* A third of the rows has a plain address; the multiply-add reads their numbers itself, which leaves time for the
-     * other rows. Reading all rows so, twice a number, would take longer than the sums. 3 % faster with AVX-512. */
+    /* A third of the rows has a plain address; the multiply-add reads their numbers itself, which
+     * leaves time for the other rows. Reading all rows so, twice a number, would take longer than the
+     * sums. 3 % faster with AVX-512. */
     const bool is_near = VF == 16 && __builtin_constant_p(left_term);
 #pragma GCC unroll 4
     for (uint32_t t = 0; t < count; t++) {
@@ -117,20 +118,20 @@ ALWAYS_INLINE void tile_far_ask(struct tile_far *far)
     far->rows--;
 }
 
-/* sum[rows][vectors] += left [rows, terms] x panel [terms, vectors * VF], whose terms lie panel_term apart and are
- * copied to `packed` unless that is NULL. `is_pairs`, `rows` and `vectors` are constants in every instance; with
- * is_pairs a term is a word of two in bfloat16 (product_bf16.c). Every three rows have a base, from which the
- * processor's addressing reaches them by 0, 1 and 2 times left_row. Lines of `ahead` are asked for a row at a time: all
- * at once they would take every place of the first cache that waits for memory (64 terms, M = 2048, N = 2048: 0.91 of
- * the peak, all at once when a tile begins 0.81). */
+/* sum[rows][vectors] += left [rows, terms] x panel [terms, vectors * VF], whose terms lie panel_term apart
+ * and are copied to `packed` unless that is NULL. `is_pairs`, `rows` and `vectors` are constants in every
+ * instance; with is_pairs a term is a word of two in bfloat16 (product_bf16.c). Every three rows have a base,
+ * from which the processor's addressing reaches them by 0, 1 and 2 times left_row. Lines of `ahead` are asked
+ * for a row at a time: all at once they would take every place of the first cache that waits for memory (64
+ * terms, M = 2048, N = 2048: 0.91 of the peak, all at once when a tile begins 0.81). */
 ALWAYS_INLINE void tile_multiply(const bool is_pairs, const uint32_t rows, const uint32_t vectors, const float *left,
                                  size_t left_row, size_t left_term, const float *panel, size_t panel_term,
                                  uint32_t terms, const struct tile_ahead *ahead, float *packed, vf sum[TILE][2])
 {
     const float *result = ahead->result, *output = ahead->output;
     uint32_t rows_ahead = result != NULL ? TILE : 0;
-    /* Only a transposed left factor (a constant left_row) has a second one: every register counts. If the left factor
-     * is not packed, there are few panels in which to ask for all its terms. */
+    /* Only a transposed left factor (a constant left_row) has a second one: every register counts. If the
+     * left factor is not packed, there are few panels in which to ask for all its terms. */
     const bool has_far1 = __builtin_constant_p(left_row);
     struct tile_far far0 = ahead->far[0], far1 = has_far1 ? ahead->far[1] : (struct tile_far){0};
     const uint32_t far1_each = __builtin_constant_p(left_term) ? 1 : LEFT_PACKED_PANELS;

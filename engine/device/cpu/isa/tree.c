@@ -1,5 +1,5 @@
-/* Cells over trees, many nodes together: a batch is all nodes of one kind and one height in a micro-batch, whose
- * children are done.
+/* Cells over trees, many nodes together: a batch is all nodes of one kind and one height in a
+ * micro-batch, whose children are done.
  *
  *     both       for each product    pack its weights, where several batches need them packed
  *     forward    for each batch      gather inputs ─▶ product ─▶ the other steps, row by row
@@ -28,8 +28,8 @@ struct tree_call {
 };
 #define TREE_ROWS 8u
 
-/* Weights packed for all batches of a pass, by number of their parameter; NULL: each batch packs them, or reads
- * them in place. */
+/* Weights packed for all batches of a pass, by number of their parameter; NULL: each batch
+ * packs them, or reads them in place. */
 struct tree_whole {
     float *of[OP_PARAMS_MAX];
 };
@@ -430,8 +430,8 @@ struct sum_rows {
     uint32_t count;
 };
 
-/* Copies the rows into the order of sums, to memory that nobody needs once all gradients are there. So a sum is the
- * same, whichever batches its rows come from. */
+/* Copies the rows into the order of sums, to memory that nobody needs once all gradients are there. So a sum
+ * is the same, whichever batches its rows come from. */
 static struct sum_rows sum_rows_sort(const struct tree_call *call, const struct cell_product *p, uint32_t in_cols,
                                      uint32_t out_cols)
 {

@@ -1,9 +1,11 @@
-/* Once a step: adds up the gradients of lanes and of a table's uses, applies the optimizer's rule and clears the sums,
- * all in one visit of the memory; a bounded norm takes one more visit, for the sums and their squares. Bound by memory,
- * rows of a table by its latency. The rules are those of graph/optimizer_*.c, operation by operation: the same bits.
+/* Once a step: adds up the gradients of lanes and of a table's uses, applies the optimizer's rule and clears
+ * the sums, all in one visit of the memory; a bounded norm takes one more visit, for the sums and their
+ * squares. Bound by memory, rows of a table by its latency. The rules are those of graph/optimizer_*.c,
+ * operation by operation: the same bits.
  *
- * Uses are added in order, then lanes along a binary tree: level by level sum[i] = sum[2i] + sum[2i+1], an odd last one
- * passing through. A row has sums only in the lanes that have it; the sums of other lanes are zeros. */
+ * Uses are added in order, then lanes along a binary tree: level by level sum[i] = sum[2i] +
+ * sum[2i+1], an odd last one passing through. A row has sums only in the lanes that have it; the
+ * sums of other lanes are zeros. */
 #include "engine/device/cpu/isa/kernels_isa.h"
 #include "engine/device/cpu/isa/philox.h"
 #include "engine/device/cpu/isa/round_bf16.h"
@@ -150,10 +152,11 @@ ALWAYS_INLINE vf uses_take(float *const *grad, uint32_t use_count, size_t at, si
     return sum;
 }
 
-/* uses_take() for a row, over the lanes that have it, the last one first. The stack holds parts of the tree. The top
- * two are joined before a lane comes that is farther from the lower one than the higher one is. Lanes are the farther
- * apart the greater the highest bit that they differ in; two neighbouring pairs never have the same highest bit, so
- * they compare as numbers. Zeros of lanes that do not have the row change nothing but a sum of -0. */
+/* uses_take() for a row, over the lanes that have it, the last one first. The stack holds parts of the
+ * tree. The top two are joined before a lane comes that is farther from the lower one than the higher one
+ * is. Lanes are the farther apart the greater the highest bit that they differ in; two neighbouring pairs
+ * never have the same highest bit, so they compare as numbers. Zeros of lanes that do not have the row
+ * change nothing but a sum of -0. */
 ALWAYS_INLINE vf lane_rows_take(const struct sums *sums, size_t at, size_t left)
 {
     vf part[LANE_LEVELS];
@@ -172,8 +175,8 @@ ALWAYS_INLINE vf lane_rows_take(const struct sums *sums, size_t at, size_t left)
     return lane_count < sums->lanes ? part[0] + (vf){0} : part[0];
 }
 
-/* uses_take() over all lanes. The stack holds the tree's finished parts: after lane i, one part for each bit of i + 1.
- * At the end the parts are joined from the right, which passes an odd one through. */
+/* uses_take() over all lanes. The stack holds the tree's finished parts: after lane i, one part for each bit
+ * of i + 1. At the end the parts are joined from the right, which passes an odd one through. */
 ALWAYS_INLINE vf lanes_take(const struct sums *sums, size_t at, size_t left)
 {
     vf part[LANE_LEVELS];
@@ -335,8 +338,8 @@ ALWAYS_INLINE void rows_pair(const struct rule *rule, float *p, float *q, float 
 }
 #endif
 
-/* The usual case: one lane, one use, no bounded norm, no shows. Nothing is decided row by row, and the rule is a copy
- * that no store can change. */
+/* The usual case: one lane, one use, no bounded norm, no shows. Nothing is decided row by row, and the rule
+ * is a copy that no store can change. */
 ALWAYS_INLINE void rows_plain(const struct rows_call *call, uint32_t piece, rule_apply *apply, uint32_t state_count,
                               bool counts, uint32_t dim)
 {
@@ -539,8 +542,8 @@ ALWAYS_INLINE void rows_each(const struct rows_call *call, uint32_t piece, run_u
     }
 }
 
-/* Each rule has its own run_ (without state a row, the loop with its apply_; the others are written above), and the
- * pieces that threads take. A rule with state a row is never plain. */
+/* Each rule has its own run_ (without state a row, the loop with its apply_; the others are written above),
+ * and the pieces that threads take. A rule with state a row is never plain. */
 #define RUN_0(id, state_count)                                                                                         \
     ALWAYS_INLINE void run_##id(const struct rule *rule, float *weight, float *state, size_t state_stride,             \
                                 const struct sums *sums, size_t at, size_t count)                                      \

@@ -1,6 +1,6 @@
-/* Vectors of floats for the kernels, one text for every instruction set: GNU vector extensions, and intrinsics
- * for what these cannot say, or not well (fused multiply-add, square root, prefetch, a part of a vector, the
- * sum of its lanes).
+/* Vectors of floats for the kernels, one text for every instruction set: GNU vector extensions, and
+ * intrinsics for what these cannot say, or not well (fused multiply-add, square root, prefetch, a part of a
+ * vector, the sum of its lanes).
  *
  *   VF    floats a vector: 4 (base), 8 (avx2), 16 (avx512)
  *   vf    a vector; vi, vu: the same number of 32-bit integers; vw: half as many 64-bit ones
@@ -36,8 +36,8 @@ typedef uint64_t vw __attribute__((vector_size(4 * VF)));
 typedef float vf_memory __attribute__((vector_size(4 * VF), aligned(4), may_alias));
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
-/* KERNEL(fc_forward_f32) is fc_forward_f32_avx2 in the compilation for avx2; in all those with vectors of 16, which
- * differ in bfloat16 alone (bf16/), fc_forward_f32_avx512. */
+/* KERNEL(fc_forward_f32) is fc_forward_f32_avx2 in the compilation for avx2; in all those with vectors of 16,
+ * which differ in bfloat16 alone (bf16/), fc_forward_f32_avx512. */
 #define KERNEL_PASTE(name, isa)  name##_##isa
 #define KERNEL_EXPAND(name, isa) KERNEL_PASTE(name, isa)
 #define KERNEL(name)             KERNEL_EXPAND(name, VECTORS)
@@ -54,9 +54,10 @@ ALWAYS_INLINE vw vw_low_product(vw a, vw b) { return (vw)_mm_mul_epu32((__m128i)
 ALWAYS_INLINE vf vf_load(const float *p) { return *(const vf_memory *)p; }
 ALWAYS_INLINE void vf_store(float *p, vf v) { *(vf_memory *)p = v; }
 ALWAYS_INLINE vf vf_splat(float x) { return x - (vf){0}; } /* x - 0 is x, the sign of zero included */
-/* The first n < VF floats: loading makes the rest of the vector zero, storing leaves the rest of memory as it is. Masks
- * do both where there are any, but not under AddressSanitizer, which does not see what a mask reads. Half and quarter
- * vectors go without masks: a load that reaches beyond what an earlier masked store writes waits for the store. */
+/* The first n < VF floats: loading makes the rest of the vector zero, storing leaves the rest of memory as
+ * it is. Masks do both where there are any, but not under AddressSanitizer, which does not see what a mask
+ * reads. Half and quarter vectors go without masks: a load that reaches beyond what an earlier masked
+ * store writes waits for the store. */
 #if defined(__AVX512F__) && !defined(__SANITIZE_ADDRESS__)
 ALWAYS_INLINE vf vf_load_n(const float *p, size_t n)
 {
@@ -119,8 +120,8 @@ ALWAYS_INLINE void vf_fma_into(vf *sum, vf a, vf b)
 #endif
 }
 
-/* The same with a number in memory for all lanes of a. Best where the number's address is a register and a constant:
- * then it is one micro-operation. */
+/* The same with a number in memory for all lanes of a. Best where the number's address is a register and a
+ * constant: then it is one micro-operation. */
 ALWAYS_INLINE void vf_fma_into_splat(vf *sum, const float *a, vf b)
 {
 #if defined(__AVX512F__)
@@ -137,8 +138,8 @@ ALWAYS_INLINE void vf_fma_into_splat(vf *sum, const float *a, vf b)
 #define HAS_TILES 0
 #endif
 
-/* A word is two numbers in bfloat16: *sum += the products of the words' numbers, of the upper ones first. Sums and
- * numbers below 2^-126 count as zeros. Without the instruction nothing calls this. */
+/* A word is two numbers in bfloat16: *sum += the products of the words' numbers, of the upper ones first.
+ * Sums and numbers below 2^-126 count as zeros. Without the instruction nothing calls this. */
 #ifdef __AVX512BF16__
 #define HAS_PAIRS 1
 ALWAYS_INLINE void vf_pairs_into(vf *sum, vf a, vf b) { __asm__("vdpbf16ps %2, %1, %0" : "+v"(*sum) : "v"(a), "v"(b)); }
@@ -233,9 +234,9 @@ ALWAYS_INLINE vf vf_sums(const vf v[VF])
 #endif
 }
 
-/* vf_load_transposed() loads four terms, side by side in each of VF rows that lie `row` floats apart: out[t] is term t
- * of all rows. Vector i takes parts of four floats, from rows i, i + 4, i + 8, …; then numbers change places within
- * each part. */
+/* vf_load_transposed() loads four terms, side by side in each of VF rows that lie `row` floats apart: out[t]
+ * is term t of all rows. Vector i takes parts of four floats, from rows i, i + 4, i + 8, …; then numbers
+ * change places within each part. */
 ALWAYS_INLINE vf vf_load_parts(const float *p, size_t part)
 {
 #if defined(__AVX512F__)

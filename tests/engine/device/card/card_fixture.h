@@ -1,6 +1,6 @@
-/* What tests of stages on cards share: emulated cards (gpu/emu), and what stands between a stage and its card,
- * where every call is counted and any can be refused. The linker puts it there: build.sh links these tests so
- * that gpu_open is __wrap_gpu_open. Include after cmocka.h. */
+/* What tests of stages on cards share: emulated cards (gpu/emu), and what stands between a stage and its
+ * card, where every call is counted and any can be refused. The linker puts it there: build.sh links these
+ * tests so that gpu_open is __wrap_gpu_open. Include after cmocka.h. */
 #ifndef HETERPS_TESTS_CARD_FIXTURE_H
 #define HETERPS_TESTS_CARD_FIXTURE_H
 
@@ -14,8 +14,9 @@
 
 #define CARDS_SEEN_MAX 4u
 
-/* A bit of all that a stage on a card has to get right: rows, statistics with an update of their own, and a
- * weight of more than a block (graph/clip.h) that two layers use, so that parts of three cards cut it. Layers:
+/* A bit of all that a stage on a card has to get right: rows, statistics with an update of
+ * their own, and a weight of more than a block (graph/clip.h) that two layers use, so that
+ * parts of three cards cut it. Layers:
  * 0 e, 1 x, 2 n, 3 h1, 4 h2, 5 h3, 6 y, 7 bce. */
 static const char card_model_text[] = "[model]\nname = card\n"
                                       "[data]\ndense = I1..I3\nsparse = C1..C4\n"

@@ -1,6 +1,6 @@
-/* Times of a card under a clock of the test's own: each look at it takes a millisecond, so that a figure, which
- * wants 2 ms, is half of one, however fast the emulated card is. Counts of its calls say what was timed, and how
- * often. */
+/* Times of a card under a clock of the test's own: each look at it takes a millisecond, so that a
+ * figure, which wants 2 ms, is half of one, however fast the emulated card is. Counts of its calls say
+ * what was timed, and how often. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -131,9 +131,9 @@ static void time_check(const char *what, uint32_t layer, double seconds, double 
         fail_msg("%s of layer %u: %g s, expected %g", what, layer, seconds, expected);
 }
 
-/* Of a sample: 0.0005 s where it is two runs between two looks. A layer's own figure; h2 and h3 share one; updates
- * of rows are looked at once. The layer that looks rows up has that share of its time alone that all layers as a
- * stage take beyond the others, which are six figures, and at least a twentieth. */
+/* Of a sample: 0.0005 s where it is two runs between two looks. A layer's own figure; h2 and h3 share one;
+ * updates of rows are looked at once. The layer that looks rows up has that share of its time alone that all
+ * layers as a stage take beyond the others, which are six figures, and at least a twentieth. */
 static void times_check(const struct measured *m, double sample, double rows_update, double rows_share)
 {
     for (uint32_t s = 0; s < SIZES; s++)
@@ -184,8 +184,8 @@ static void card_measure__slower_as_a_whole__rows_have_what_is_beyond_the_others
     }
 }
 
-/* Launches of the last run that is measured, all layers: three steps in which rows move; then two micro-batches,
- * once to warm up and twice a sample. */
+/* Launches of the last run that is measured, all layers: three steps in which rows move; then two
+ * micro-batches, once to warm up and twice a sample. */
 static uint64_t launches(uint32_t samples)
 {
     enum { PASSES = 29, MICROS = 2 };

@@ -1,5 +1,6 @@
-/* A stage on emulated cards by itself, driven by hand: what goes there before a job and comes home behind it,
- * by which card; which work is written down, replayed and forgotten; and what becomes of an opening that fails. */
+/* A stage on emulated cards by itself, driven by hand: what goes there before a job and comes
+ * home behind it, by which card; which work is written down, replayed and forgotten; and what
+ * becomes of an opening that fails. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -347,8 +348,8 @@ static void outputs_take(const struct by_hand *h, float *y)
     }
 }
 
-/* Given as it is, written down, replayed, and where nothing can be written down, which is tried four times and
- * no more. */
+/* Given as it is, written down, replayed, and where nothing can be written down, which
+ * is tried four times and no more. */
 static void submit__given_or_replayed__same_bytes(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Training with stages on emulated cards: the bytes of one card on several, the CPU's rows, what is moved, and
- * what is refused or fails. */
+/* Training with stages on emulated cards: the bytes of one card on several, the CPU's rows, what is
+ * moved, and what is refused or fails. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -164,8 +164,8 @@ static uint32_t steps_read(struct step_of_rows *steps, const char *const *set)
     return step;
 }
 
-/* Which rows are resident, by the rule of engine/device/card/card_rows.h, for a tier of so many; the job ends after
- * step `pause` and after the last. */
+/* Which rows are resident, by the rule of engine/device/card/card_rows.h, for a tier of so many; the job ends
+ * after step `pause` and after the last. */
 static struct device_row_figures rows_simulate(const struct step_of_rows *steps, uint32_t step_count, uint32_t pause,
                                                uint32_t tier)
 {

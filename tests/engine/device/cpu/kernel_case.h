@@ -1,7 +1,7 @@
 /* How kernels of every instruction set that runs here are tried: against the reference op within rounding (or
- * to the bit, where the kernel promises that), and against themselves, to the bit, for other numbers of threads
- * and other orders of the pieces. One case is a graph of one node, made again for every run, so that all start
- * from the same values. Included behind cmocka.h. */
+ * to the bit, where the kernel promises that), and against themselves, to the bit, for other numbers of
+ * threads and other orders of the pieces. One case is a graph of one node, made again for every run, so that
+ * all start from the same values. Included behind cmocka.h. */
 #ifndef HETERPS_TESTS_ENGINE_CPU_KERNEL_CASE_H
 #define HETERPS_TESTS_ENGINE_CPU_KERNEL_CASE_H
 

@@ -1,5 +1,5 @@
-/* The kernels of products by the matrix unit, with tiles that are memory, on any processor with AVX512_BF16: to the bit
- * their sums in plain C, whatever the shape and the team. */
+/* The kernels of products by the matrix unit, with tiles that are memory, on any processor with AVX512_BF16:
+ * to the bit their sums in plain C, whatever the shape and the team. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,8 +35,8 @@ static void block__many_rows_and_terms__equal_sums_in_plain_c_to_the_bit(void **
     fc_bf16_many_check(fc_amx_run, ISA_amx, ISA_amx + 1);
 }
 
-/* What is packed last, 40 terms of d weight, lies where infinite weights lay before it: nothing of them must be left
- * behind its last term. */
+/* What is packed last, 40 terms of d weight, lies where infinite weights lay before it: nothing of them
+ * must be left behind its last term. */
 static void fc_infinite_build(struct fixture *f, const void *params)
 {
     fc_build(f, params);

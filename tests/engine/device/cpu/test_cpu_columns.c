@@ -38,8 +38,8 @@ static void many_build(struct fixture *f, const void *params)
     hand_node(h, p->op, in, (struct hand_tensors){0}, out, (struct hand_tensors){0}, p->attr, p->attr_bytes, adds);
 }
 
-/* With every choice of gradients that are wanted, and of those that are added to; of three inputs and more with
- * some. */
+/* With every choice of gradients that are wanted, and of those that are added to; of
+ * three inputs and more with some. */
 static void many_check(struct many_params p, double tolerance)
 {
     static const uint32_t rows[] = {1, 37, 50};
@@ -194,8 +194,8 @@ static void loss_build(struct fixture *f, const void *params)
              second = hand_tensor(h, p->B, has_label ? 1 : p->C, (has_label ? 1 : p->C) + 2);
     for (uint32_t b = 0; b < p->B; b++) {
         for (uint32_t j = 0; j < p->C; j++) h->view[x].data[b * h->view[x].stride + j] *= p->half_width;
-        /* Every third label is none: one too many, not whole, not a number; its loss is NaN, its gradient that
-         * of no class. */
+        /* Every third label is none: one too many, not whole, not a number; its loss is NaN,
+         * its gradient that of no class. */
         float *label = &h->view[second].data[b * h->view[second].stride];
         const float none[] = {(float)p->C, 0.5f, -1};
         if (has_label) *label = b % 3 == 1 ? none[b / 3 % 3] : (float)((h->draw >> 33) % p->C);

@@ -1,5 +1,5 @@
-/* Routed experts against the reference, of every instruction set that runs here, and by teams whose bytes are the
- * same: few and many experts, none of whose rows, or all, are one's. */
+/* Routed experts against the reference, of every instruction set that runs here, and by teams whose bytes are
+ * the same: few and many experts, none of whose rows, or all, are one's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -114,8 +114,8 @@ static void experts__full_ones__give_zero_in_training_alone(void **state)
     f->h.context.training = false;
     outputs_are(f, (float[]){p, p, p, 0.5f});
     fixture_close(f);
-    /* All first choices come before all second ones: the first has two rows and so has the second, of whom the fourth
-     * example is none. */
+    /* All first choices come before all second ones: the first has two rows and so has the second, of
+     * whom the fourth example is none. */
     attr.top = 2, attr.capacity = 0.5f;
     f = fixture_open(scale_build, &attr);
     const float both = p + 10 * (1 - p);
@@ -125,8 +125,8 @@ static void experts__full_ones__give_zero_in_training_alone(void **state)
     fixture_close(f);
 }
 
-/* The load loss draws the gates of all towards the expert that is taken less, by what the loss says: its gradient is
- * that of E * sum over e of s_e p_e, examples' weights times. */
+/* The load loss draws the gates of all towards the expert that is taken less, by what the loss says: its
+ * gradient is that of E * sum over e of s_e p_e, examples' weights times. */
 static void experts__load_loss__moves_gates(void **state)
 {
     (void)state;

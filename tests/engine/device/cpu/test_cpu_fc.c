@@ -81,8 +81,8 @@ static void fc__groups__equal_reference_for_every_team(void **state)
                                         .wants_dweight = flags != 5});
 }
 
-/* Bytes, not only closeness: a product of two bfloat16 is exact, so nothing but the order of additions could differ,
- * and it is one. */
+/* Bytes, not only closeness: a product of two bfloat16 is exact, so nothing but the order of
+ * additions could differ, and it is one. */
 static void fc__bf16__equals_reference_to_the_bit(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* Trees, many nodes together, against the reference, which computes node by node: of every instruction set that runs
- * here, by teams whose bytes are the same. */
+/* Trees, many nodes together, against the reference, which computes node by node: of every instruction set
+ * that runs here, by teams whose bytes are the same. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

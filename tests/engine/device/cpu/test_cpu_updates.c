@@ -252,8 +252,8 @@ static void updates__every_optimizer__equal_reference_to_the_bit(void **state)
     hand_close(&h);
 }
 
-/* The sums of lanes in the first of them, zeros in the others, and squares in the fixed order, block by block;
- * what lies between blocks stays. */
+/* The sums of lanes in the first of them, zeros in the others, and squares in the fixed order, block by
+ * block; what lies between blocks stays. */
 static void sum_params__any_lanes__sums_and_squares(void **state)
 {
     (void)state;
@@ -310,8 +310,9 @@ static void sum_params__any_lanes__sums_and_squares(void **state)
     hand_close(&h);
 }
 
-/* Rows of whose lanes only those from `begin` on are there: the sums of each run of lanes along its tree, zeros
- * for lanes that do not have the row, zeros of either sign among what is added; and all sums are clear. */
+/* Rows of whose lanes only those from `begin` on are there: the sums of each run of lanes
+ * along its tree, zeros for lanes that do not have the row, zeros of either sign among what is
+ * added; and all sums are clear. */
 static void rows_sum_check(struct device *device, uint32_t begin, const uint32_t *run_begin, uint32_t run_count,
                            uint32_t use_count, uint32_t dim, uint32_t row_count)
 {

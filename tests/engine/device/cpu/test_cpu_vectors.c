@@ -214,8 +214,8 @@ static void shared_build(struct fixture *f, const void *params)
         p->wants_dq ? hand_tensor_grad(h, p->B, p->D, p->D + p->gap) : hand_tensor(h, p->B, p->D, p->D + p->gap);
     uint32_t c =
         p->wants_dc ? hand_tensor_grad(h, p->B, cols, cols + p->gap) : hand_tensor(h, p->B, cols, cols + p->gap);
-    /* Words are often targets; every fifth example lacks its last word, every seventh all keys; some are drawn in
-     * vain. */
+    /* Words are often targets; every fifth example lacks its last word, every seventh
+     * all keys; some are drawn in vain. */
     h->batch.key_begin = calloc(p->B + 1, sizeof *h->batch.key_begin);
     h->batch.key = calloc((size_t)p->B * keys, sizeof *h->batch.key);
     uint32_t at = 0;

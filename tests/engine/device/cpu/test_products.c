@@ -1,5 +1,5 @@
-/* Products whose pieces take ways of their own give the bits of those that do not: few rows, whose right factor
- * is read where it lies, against the same rows among many. On every instruction set that runs here. */
+/* Products whose pieces take ways of their own give the bits of those that do not: few rows, whose right
+ * factor is read where it lies, against the same rows among many. On every instruction set that runs here. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

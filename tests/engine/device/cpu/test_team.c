@@ -1,6 +1,6 @@
-/* The team: every piece once, results visible to the caller, whatever the number of members, their delays, and how
- * long they slept. Also run under ThreadSanitizer, which sees a missing ordering where a result happens to be right.
- * It compares times. */
+/* The team: every piece once, results visible to the caller, whatever the number of members, their delays,
+ * and how long they slept. Also run under ThreadSanitizer, which sees a missing ordering where a result
+ * happens to be right. It compares times. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -130,8 +130,8 @@ static void team_run__one_long_piece__costs_no_processor_time(void **state)
     uint64_t cpu_ns =
         (uint64_t)(end.tv_sec - begin.tv_sec) * 1000000000u + (uint64_t)end.tv_nsec - (uint64_t)begin.tv_nsec;
     assert_true(wall_ns >= 200000000);
-    /* Ten spins of 20 us at each of two threads, and what a sanitizer adds; spinning all the while would take 200 ms
-     * and more. */
+    /* Ten spins of 20 us at each of two threads, and what a sanitizer adds; spinning all the
+     * while would take 200 ms and more. */
     assert_true(cpu_ns < 100000000);
     team_close(team);
 }

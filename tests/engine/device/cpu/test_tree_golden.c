@@ -1,5 +1,5 @@
-/* Tree-LSTMs, child-sum cells and sequences against PyTorch's autograd in double precision: outputs of all nodes and
- * gradients of words, weights and biases, of 50 trees a cell. tests/golden/trees, written by
+/* Tree-LSTMs, child-sum cells and sequences against PyTorch's autograd in double precision: outputs of all
+ * nodes and gradients of words, weights and biases, of 50 trees a cell. tests/golden/trees, written by
  * tests/quality/trees_gradients.py, which says its layout. */
 #include <setjmp.h>
 #include <stdarg.h>

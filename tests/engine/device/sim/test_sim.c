@@ -328,8 +328,8 @@ static void sim_device_open__no_time_or_too_long__is_refused(void **state)
     task_close(&k);
 }
 
-/* Tensor by tensor: a stage in the middle writes what begins in it and is wanted elsewhere, and leaves the rest
- * of the slot alone. */
+/* Tensor by tensor: a stage in the middle writes what begins in it and is wanted elsewhere, and
+ * leaves the rest of the slot alone. */
 static void sim_submit__stage_in_the_middle__writes_what_it_gives(void **state)
 {
     (void)state;

@@ -2,13 +2,13 @@
  *
  *     TILE_ADD(c, a, b)    c [16, 16] float32 += a [16 rows, 32 terms] b [32 terms, 16 columns], bfloat16
  *
- * A row of `a` has its terms side by side; row p of `b` has a word a column, terms 2 p and 2 p + 1. An element's terms
- * come in two chains of fused multiply-adds from zero, 0, 2, … 30 and 1, 3, … 31; the sum of both is added to c.
- * Numbers below 2^-126 are zeros throughout, whatever MXCSR says (Intel SDM, TDPBF16PS).
+ * A row of `a` has its terms side by side; row p of `b` has a word a column, terms 2 p and 2 p + 1. An
+ * element's terms come in two chains of fused multiply-adds from zero, 0, 2, … 30 and 1, 3, … 31; the sum of
+ * both is added to c. Numbers below 2^-126 are zeros throughout, whatever MXCSR says (Intel SDM, TDPBF16PS).
  *
- * Tiles belong to a thread, between tiles_open() and tiles_close(). After tiles_close() the system has no tiles to save
- * when it takes the thread off its core. Tests compile the second form (AMX_MODEL), whose tiles are memory, and which
- * does the same on any processor with AVX-512. */
+ * Tiles belong to a thread, between tiles_open() and tiles_close(). After tiles_close() the system has no
+ * tiles to save when it takes the thread off its core. Tests compile the second form (AMX_MODEL), whose tiles
+ * are memory, and which does the same on any processor with AVX-512. */
 #ifndef HETERPS_ENGINE_DEVICE_CPU_ISA_BF16_AMX_H
 #define HETERPS_ENGINE_DEVICE_CPU_ISA_BF16_AMX_H
 

@@ -1,4 +1,5 @@
-/* A block of terms of a product in bfloat16 by the matrix unit (amx.h); product_bf16.c goes through the blocks.
+/* A block of terms of a product in bfloat16 by the matrix unit (amx.h); product_bf16.c goes through the
+ * blocks.
  *
  *     right   packed[panel][group of terms][step][PANEL]      a step is a word of two terms; sixteen steps of half a
  *     left    [step / 16][row][16 words]                      panel are a tile, and sixteen rows of a strip too
@@ -7,12 +8,12 @@
  *                                     for each panel (512 KiB together, stay in L2): 2 x 2 tiles of sums, 4 products
  *                                     for 4 loads
  *
- * Four products keep the unit busy for most of the time that their loads leave. Meanwhile the core brings the previous
- * panel's sums to their end, row after row, until the unit's new sums are stored in their place. It also packs a part
- * of the next strip, beside this one.
+ * Four products keep the unit busy for most of the time that their loads leave. Meanwhile the core brings the
+ * previous panel's sums to their end, row after row, until the unit's new sums are stored in their place. It
+ * also packs a part of the next strip, beside this one.
  *
- * An element's terms are added 32 at a time, in the order of TILE_ADD, from the first term of each group on; zeros fill
- * up a group's last 32. */
+ * An element's terms are added 32 at a time, in the order of TILE_ADD, from the first term of each group on;
+ * zeros fill up a group's last 32. */
 #include "engine/device/cpu/isa/bf16/amx.h"
 #include "engine/device/cpu/isa/bf16/pack_bf16.h"
 
@@ -26,8 +27,8 @@ _Static_assert(VF == 16 && 2 * BLOCK_STEPS == PRODUCT_TERMS && 2 * STRIP <= PROD
                    SUMS * sizeof(float) <= PRODUCT_TILE_BYTES,
                "scratch");
 
-/* A strip that is being packed, unit after unit. A unit is a row's terms of one tile, or, where rows lie side by side,
- * a quarter of a tile. */
+/* A strip that is being packed, unit after unit. A unit is a row's terms of one tile, or, where rows lie
+ * side by side, a quarter of a tile. */
 struct strip {
     const float *left;
     size_t left_row, left_term;
@@ -119,8 +120,8 @@ struct side {
     const float *bias, *output;
     size_t result_row, output_row;
     uint32_t rows, rows_each; /* left, and in a step */
-    /* to ask for: where this panel's sums go, to be written; outputs that they meet and the next panel's waiting sums,
-     * to be read */
+    /* to ask for: where this panel's sums go, to be written; outputs that they meet and the next
+     * panel's waiting sums, to be read */
     struct ask write, read[2];
     uint32_t ask_each;
     /* the next strip */

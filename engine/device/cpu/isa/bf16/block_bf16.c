@@ -1,4 +1,5 @@
-/* A block of terms of a product in bfloat16 by vectors of words (pack_bf16.h); product_bf16.c goes through the blocks.
+/* A block of terms of a product in bfloat16 by vectors of words (pack_bf16.h);
+ * product_bf16.c goes through the blocks.
  *
  *     left    [row][ROW_WORDS]     where terms lie side by side:  a tile's rows, in the piece's scratch, for all panels
  *             [step][VF]           where rows lie side by side    of the piece
@@ -7,9 +8,9 @@
  *                                      for each panel (512 KiB together, stay in L2): TILE x PANEL sums in registers
  *                                          then, if this was the last block, bias and activation, or slope, or adding
  *
- * Sums and terms below 2^-126 count as zeros in both ways of packing, since VDPBF16PS knows no smaller ones; without
- * fused multiply-add (base) so do products. The device chooses the way (cpu_work.bf16_pairs): on some processors
- * VDPBF16PS is four times slower than a fused multiply-add, on others as fast. */
+ * Sums and terms below 2^-126 count as zeros in both ways of packing, since VDPBF16PS knows no smaller ones;
+ * without fused multiply-add (base) so do products. The device chooses the way (cpu_work.bf16_pairs): on some
+ * processors VDPBF16PS is four times slower than a fused multiply-add, on others as fast. */
 #include "engine/base/clock.h"
 #include "engine/device/cpu/isa/bf16/pack_bf16.h"
 

@@ -1,7 +1,8 @@
-/* How the factors of products in bfloat16 are packed, and how their terms are walked through (product_bf16.c).
+/* How the factors of products in bfloat16 are packed, and how their terms are walked through
+ * (product_bf16.c).
  *
- * Packed factors are words of 32 bits, one for each step of a row (left) or column (right), in one of two ways that
- * give the same bits:
+ * Packed factors are words of 32 bits, one for each step of a row (left) or column (right), in one of
+ * two ways that give the same bits:
  *
  *     pairs    a step is two terms t, t + 1; a word is both of them as bfloat16; VDPBF16PS adds word times word to
  *              a sum, t + 1 first
@@ -23,8 +24,8 @@
 #define AMX_TERMS 32u /* of a tile; steps, of a pair each */
 #define AMX_STEPS 16u
 
-/* Most steps of a block of terms. Tiles go through smaller blocks, so that a panel and the rows it meets fit into the
- * first cache. */
+/* Most steps of a block of terms. Tiles go through smaller blocks, so that a panel and the rows it
+ * meets fit into the first cache. */
 #define BLOCK_STEPS (HAS_TILES ? PRODUCT_TERMS / 2 : PRODUCT_TERMS)
 
 /* Steps that `terms` take. */
@@ -120,8 +121,8 @@ static inline size_t packed_panel_words(const struct product *p)
     return (size_t)p->term_groups * steps_of(p->terms, p->is_pairs) * PANEL;
 }
 
-/* Packs a strip, terms x cols and at most ACROSS_VECTORS vectors wide, of a factor whose columns lie side by side. With
- * has_sums, adds the terms to col_sums in order; the strip's sums are in registers. */
+/* Packs a strip, terms x cols and at most ACROSS_VECTORS vectors wide, of a factor whose columns lie side by
+ * side. With has_sums, adds the terms to col_sums in order; the strip's sums are in registers. */
 #define ACROSS_VECTORS 8u
 ALWAYS_INLINE void right_pack_strip(float *panels, size_t panel_words, const float *right, size_t right_term,
                                     uint32_t terms, uint32_t cols, vf *col_sums, const bool has_sums,
@@ -168,8 +169,8 @@ ALWAYS_INLINE void right_pack_across(float *panels, size_t panel_words, const fl
     }
 }
 
-/* Packs terms x cols of a factor whose terms lie side by side: VF columns by LINE_FLOATS terms at a time through
- * registers. Fewer columns or terms are first copied among zeros. */
+/* Packs terms x cols of a factor whose terms lie side by side: VF columns by LINE_FLOATS terms at a time
+ * through registers. Fewer columns or terms are first copied among zeros. */
 ALWAYS_INLINE void right_pack_along(float *panels, size_t panel_words, const float *right, size_t right_col,
                                     uint32_t terms, uint32_t cols, const bool is_pairs)
 {
@@ -268,8 +269,8 @@ static inline void right_pack_any(const struct product *p, struct terms of, uint
     if (HAS_TILES) steps_fill(panels, panel_words, of.count, cols);
 }
 
-/* Between tiny_flush() and tiny_restore(), numbers below 2^-126 are zeros, as operands and results: MXCSR's DAZ and
- * FTZ. */
+/* Between tiny_flush() and tiny_restore(), numbers below 2^-126 are zeros, as operands
+ * and results: MXCSR's DAZ and FTZ. */
 ALWAYS_INLINE uint32_t tiny_flush(void)
 {
     uint32_t before = _mm_getcsr(), during = before | 0x8040;

@@ -6,8 +6,8 @@
  *                                          for each block of BLOCK_STEPS steps: block_bf16.c, or block_amx.c by the
  *                                          matrix unit
  *
- * An element's terms are one chain of additions from zero, whatever the block: sums wait in the piece's scratch for the
- * next block. */
+ * An element's terms are one chain of additions from zero, whatever the block: sums wait in the
+ * piece's scratch for the next block. */
 #include "engine/device/cpu/isa/bf16/product_bf16.h"
 
 #include "engine/device/cpu/isa/bf16/pack_bf16.h"
@@ -37,8 +37,8 @@ static uint32_t rows_waiting(const struct product *p, uint32_t floats)
     return floats / p->piece_cols / BF16_ROWS * BF16_ROWS;
 }
 
-/* Blocks that were packed beforehand come from far; with tiles fewer sums wait, so that the blocks have more of the
- * second cache (heterps-run bench gemm --precision bf16). */
+/* Blocks that were packed beforehand come from far; with tiles fewer sums wait, so that the blocks have more
+ * of the second cache (heterps-run bench gemm --precision bf16). */
 #define KEPT_BESIDE (HAS_TILES ? PRODUCT_KEPT / 4 : PRODUCT_KEPT)
 
 static void multiply(const struct product *p, struct product_place at, void *scratch)

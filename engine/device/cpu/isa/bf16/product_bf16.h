@@ -4,8 +4,8 @@
 
 #include "engine/device/cpu/isa/tile.h"
 
-/* SET_KERNEL(product_bf16_block) is product_bf16_block_amx in the compilation for amx. KERNEL names the compilation for
- * the set's vectors, as elsewhere. */
+/* SET_KERNEL(product_bf16_block) is product_bf16_block_amx in the compilation for amx. KERNEL names the
+ * compilation for the set's vectors, as elsewhere. */
 #define SET_KERNEL(name) KERNEL_EXPAND(name, ISA)
 
 #define BF16_ROWS (HAS_TILES ? 32u : TILE) /* bf16_products.rows */
