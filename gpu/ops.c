@@ -5,7 +5,7 @@
 
 const struct gpu_op gpu_op_table[OP_ID_COUNT] = {
 #define GPU_OP(id, ...) [OP_ID_##id] = {.forward = gpu_##id##_forward, .backward = gpu_##id##_backward, __VA_ARGS__},
-#include "gpu/ops.def"
+#include "gpu/card_ops.def"
 #undef GPU_OP
 };
 

@@ -37,7 +37,7 @@ struct gpu_op {
 };
 extern const struct gpu_op gpu_op_table[OP_ID_COUNT];
 #define GPU_OP(id, ...) gpu_op_run gpu_##id##_forward, gpu_##id##_backward;
-#include "gpu/ops.def"
+#include "gpu/card_ops.def"
 #undef GPU_OP
 MUST_USE status gpu_interact_check(const struct graph *g, const struct graph_node *n);
 size_t gpu_fc_scratch_floats(const struct graph *g, const struct graph_node *n);

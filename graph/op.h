@@ -1,6 +1,7 @@
 /* An op is one line in ops.def, its attributes here, and one file op_<id>.c with its keys, shape rule, plain
  * reference kernels, cost and words. Devices bring faster kernels, cut into pieces:
- * engine/device/cpu/ops.def, gpu/ops.def. engine/eval/heads.c knows all heads. All places: graph/README.md.
+ * engine/device/cpu/cpu_ops.def, gpu/card_ops.def. engine/eval/heads.c knows all
+ * heads. All places: graph/README.md.
  *
  * A kernel sees a context (one slot: its tensors, input, ticket) and a node. In the backward pass, too, this
  * is the forward node; the d-accessors give the gradient of any of its tensors:

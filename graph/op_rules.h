@@ -44,7 +44,7 @@ struct match_similarity_keys {
 /* INVALID unless a parse rule could have written similarity, scale and eps. */
 MUST_USE status match_attr_check(const struct match_attr *attr);
 
-/* --- losses (loss.c) -------------------------------------------------------------------------- */
+/* --- losses (op_loss.c) -------------------------------------------------------------------------- */
 
 struct loss_keys {
     float weight, margin;

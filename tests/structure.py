@@ -166,17 +166,15 @@ shadows = [f"{f}: {name}" for f, c in code.items() for name in re.findall(r"^sta
 check("no static function has a name of the C library's", shadows)
 
 
-def base_name(f):
-    """What a file may share with no other: its name; the kernels of an instruction set and launches of a .cu have a folder or a
-    neighbour that tells them apart."""
-    is_told = "/isa/" in f or os.path.exists(re.sub(r"\.[ch]$", ".cu", f))
-    return f if is_told else os.path.basename(f)
+def is_twin(same):
+    """Kernels of one kind on processors and on cards share a name, and a .cu has it of the code that launches it."""
+    return set(map(os.path.dirname, same)) == {"engine/device/cpu/isa", "gpu"}
 
 
 named = defaultdict(list)
-for f in code:
-    named[base_name(f)].append(f)
-check("no two files have one name", [" and ".join(same) for same in named.values() if len(same) > 1])
+for f in files:
+    named[os.path.basename(f)].append(f)
+check("no two files have one name, but twins of kernels", [" and ".join(same) for same in named.values() if len(same) > 1 and not is_twin(same)])
 
 lengths = []
 for f in files:

@@ -14,7 +14,7 @@
 #include "engine/model/model.h"
 #include "engine/slot/asked.h"
 #include "engine/slot/fold.h"
-#include "engine/slot/update.h"
+#include "engine/slot/step_update.h"
 
 struct owned_options {
     const struct graph *graph;

@@ -7,7 +7,7 @@
 #include "engine/data/schema.h"
 #include "engine/profile/profile_run.h"
 #include "engine/slot/slot.h"
-#include "engine/slot/update.h"
+#include "engine/slot/step_update.h"
 #include "graph/device.h"
 #include "io/read/reader.h"
 

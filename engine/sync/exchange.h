@@ -44,7 +44,7 @@
 #include "engine/slot/asked.h"
 #include "engine/slot/extent.h"
 #include "engine/slot/fold.h"
-#include "engine/slot/update.h"
+#include "engine/slot/step_update.h"
 
 /* Looks that may wait for their rows at once. */
 #define EXCHANGE_LOOKS_MAX 64u

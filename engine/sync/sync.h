@@ -18,7 +18,7 @@
 #include "engine/base/bell.h"
 #include "engine/device/kind.h"
 #include "engine/slot/slot.h"
-#include "engine/slot/update.h"
+#include "engine/slot/step_update.h"
 #include "engine/sync/exchange.h"
 #include "graph/clip.h"
 

@@ -141,7 +141,7 @@ void block_group_take(struct block_group *group, struct block_reader *reader, ui
 void block_group_give(const struct block_group *group, const struct block_reader *reader, struct micro_batch *m,
                       uint32_t dense_stride, const uint32_t *row, uint32_t count);
 
-/* --- kernels, one text for every instruction set (io/isa/block.c) ------------------------------------- */
+/* --- kernels, one text for every instruction set (io/isa/block_rows.c) ------------------------------------- */
 
 struct block_kernels {
     /* out[i * stride] = value from + i of the column. */

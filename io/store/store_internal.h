@@ -6,7 +6,7 @@
  *     store_save.c           marks of rows that change
  *     store_life.c           rows that come and go
  *     store_room.c           which rows are pinned, and which leave RAM
- *     store_ticket.c         tickets (its loop over keys: io/isa/store.c)
+ *     store_ticket.c         tickets (its loop over keys: io/isa/key_run.c)
  *     store_rows.c           rows by key
  *     store_touch.c          memory made resident
  *     store_figures.c, store.c: figures; opening and closing */
@@ -146,7 +146,7 @@ struct key_run {
 };
 /* Finds or makes the rows of all keys, and numbers the distinct keys in order of first occurrence. Fills
  * asked.unique; and of `out` unique_count, row, span, and in occurrence_begin[u + 1] how often unique u
- * occurs. FULL, IO, CORRUPT as store_prepare. In io/isa/store.c, for each instruction set of
+ * occurs. FULL, IO, CORRUPT as store_prepare. In io/isa/key_run.c, for each instruction set of
  * engine/base/isa.h; all kernels give the same. */
 typedef status keys_settle_kernel(const struct key_run *run);
 keys_settle_kernel keys_settle_base, keys_settle_avx2, keys_settle_avx512;

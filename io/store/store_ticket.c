@@ -9,7 +9,7 @@
  *
  * Workload: store_prepare for every micro-batch, some 53,000 keys of which a quarter to all are distinct;
  * the index is far larger than any cache, so buckets are asked for ahead. The loop over the keys of a ticket
- * that creates is io/isa/store.c. */
+ * that creates is io/isa/key_run.c. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -6,7 +6,7 @@
  *
  * store_prepare does both, for a caller that has the micro-batch and the rows. With STORE_CREATE it asks
  * with all keys as they occur: the loop that finds their rows tells them apart by the index, without a
- * table of its own (io/isa/store.c). This takes less time than numbering them first, unless other
+ * table of its own (io/isa/key_run.c). This takes less time than numbering them first, unless other
  * threads number them (store_number). */
 #ifndef HETERPS_IO_STORE_STORE_TICKET_H
 #define HETERPS_IO_STORE_STORE_TICKET_H

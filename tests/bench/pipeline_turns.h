@@ -9,7 +9,7 @@
 #include "engine/base/trace.h"
 #include "engine/device/cpu/cpu_device.h"
 #include "engine/pipe/pipeline.h"
-#include "engine/slot/update.h"
+#include "engine/slot/step_update.h"
 #include "tests/bench/prepared_feed.h"
 
 #define ROUNDS_MAX   1000

@@ -119,7 +119,7 @@ struct cpu_scratch {
 };
 struct cpu_scratch cpu_scratch_of(const struct graph *graph);
 
-/* The needs of an op, as ops.def lists them. NULL: none. */
+/* The needs of an op, as cpu_ops.def lists them. NULL: none. */
 struct cpu_need {
     /* Raises `most` to what the forward node and its backward node need. */
     void (*scratch)(const struct graph *graph, const struct graph_node *n, struct cpu_scratch *most);

@@ -117,7 +117,7 @@ static bool embed_bag_words_fill(const struct graph *g, const struct graph_node 
 
 const struct cpu_need cpu_needs[OP_ID_COUNT] = {
 #define CPU_OP(id, ...) [OP_ID_##id] = {__VA_ARGS__},
-#include "engine/device/cpu/ops.def"
+#include "engine/device/cpu/cpu_ops.def"
 #undef CPU_OP
 };
 

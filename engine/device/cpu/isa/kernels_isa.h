@@ -1,4 +1,4 @@
-/* The kernels of one width of vectors, as table.c lists them. */
+/* The kernels of one width of vectors, as kernel_table.c lists them. */
 #ifndef HETERPS_ENGINE_DEVICE_CPU_ISA_KERNELS_ISA_H
 #define HETERPS_ENGINE_DEVICE_CPU_ISA_KERNELS_ISA_H
 
@@ -6,7 +6,7 @@
 #include "engine/device/cpu/kernels.h"
 
 #define CPU_OP(id, ...) cpu_kernel KERNEL(id##_forward_f32), KERNEL(id##_backward_f32);
-#include "engine/device/cpu/ops.def"
+#include "engine/device/cpu/cpu_ops.def"
 #undef CPU_OP
 void KERNEL(rows_update_f32)(const struct cpu_work *work, const struct table_update *update);
 void KERNEL(params_update_f32)(const struct cpu_work *work, const struct param_update *update);

@@ -1,5 +1,5 @@
 /* A right factor packed whole, for several products that share it: a tree's weights serve every height of its
- * nodes (tree.c). Blocks of PRODUCT_TERMS terms lie one after another, each as product.c would pack it. */
+ * nodes (cells.c). Blocks of PRODUCT_TERMS terms lie one after another, each as product.c would pack it. */
 #include "engine/device/cpu/isa/product_pack.h"
 
 #define WHOLE_COLS (PACK_VECTORS * VF) /* of a piece */

@@ -12,7 +12,7 @@
 #include "engine/base/stop.h"
 #include "engine/device/card/measure.h"
 #include "engine/device/cpu/cpu_device.h"
-#include "engine/slot/update.h"
+#include "engine/slot/step_update.h"
 #include "tests/engine/device/card/card_fixture.h"
 #include "tests/engine/fixture_clock.h"
 #include "tests/engine/pipe/pipeline_fixture.h"

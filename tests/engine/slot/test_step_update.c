@@ -15,7 +15,7 @@
 
 #include "engine/base/parts.h"
 #include "engine/device/cpu/cpu_device.h"
-#include "engine/slot/update.h"
+#include "engine/slot/step_update.h"
 #include "graph/clip.h"
 #include "graph/optimizer.h"
 #include "tests/engine/fixture_files.h"

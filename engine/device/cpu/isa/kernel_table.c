@@ -5,13 +5,13 @@ const struct cpu_kernels KERNEL(cpu_kernels) = {
     .forward =
         {
 #define CPU_OP(id, ...) [OP_ID_##id] = KERNEL(id##_forward_f32),
-#include "engine/device/cpu/ops.def"
+#include "engine/device/cpu/cpu_ops.def"
 #undef CPU_OP
         },
     .backward =
         {
 #define CPU_OP(id, ...) [OP_ID_##id] = KERNEL(id##_backward_f32),
-#include "engine/device/cpu/ops.def"
+#include "engine/device/cpu/cpu_ops.def"
 #undef CPU_OP
         },
     .update_rows = KERNEL(rows_update_f32),

@@ -1,4 +1,4 @@
-/* The loop over the keys of a ticket (io/isa/store.c) in every instruction set that runs here: gives what
+/* The loop over the keys of a ticket (io/isa/key_run.c) in every instruction set that runs here: gives what
  * naive code gives, for micro-batches of all sizes about those of its blocks. */
 #include "tests/io/io_test.h"
 

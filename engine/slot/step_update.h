@@ -6,8 +6,8 @@
  *                                  ▼ update_params, update_rows: a run of parameters, rows of a table
  *                              model                                                     sums are zero again
  */
-#ifndef HETERPS_ENGINE_SLOT_UPDATE_H
-#define HETERPS_ENGINE_SLOT_UPDATE_H
+#ifndef HETERPS_ENGINE_SLOT_STEP_UPDATE_H
+#define HETERPS_ENGINE_SLOT_STEP_UPDATE_H
 
 #include "engine/slot/extent.h"
 #include "engine/slot/fold.h"

@@ -1,5 +1,5 @@
 /* Puts updates together: once a part, and what it costs is nothing beside what the device does with it. */
-#include "engine/slot/update.h"
+#include "engine/slot/step_update.h"
 
 #include "graph/clip.h"
 #include "graph/row_vector.h"
