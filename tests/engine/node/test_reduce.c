@@ -109,7 +109,7 @@ static void nodes__some_without_lanes__one_nodes_bytes(void **state)
         const char *const *set = k == 2 ? bounded : NULL;
         const struct outcome expected = alone(set);
         for (size_t i = 0; i < SERVER_CUT_COUNT; i++)
-            for (uint64_t seed = 0; seed < (k < 2 ? (SEEDS + 1) / 2 : 1); seed++)
+            for (uint64_t seed = 0; seed < seeds_or(1); seed++)
                 assert_same_served(expected, &server_cuts[i], set, seed * 31 + i);
     }
     text = model_text;
@@ -148,11 +148,15 @@ static void nodes__norm_bounded__one_nodes_bytes(void **state)
     for (size_t k = 0; k < 2; k++) {
         const struct outcome expected = alone(sets[k]), free = alone(sets[k] + 1);
         assert_true(expected.model != free.model);
-        for (size_t i = 0; i < CUT_COUNT && k == 0; i++) assert_same(expected, &cuts[i], sets[k], i);
+        for (size_t i = 0; i < CUT_COUNT && k == 0; i++)
+            for (uint64_t seed = 0; seed < seeds_or(1); seed++)
+                assert_same(expected, &cuts[i], sets[k], seed * 31 + i);
     }
     const struct outcome expected = alone(sets[1]);
     static const struct cut sixteen[] = {{3, {0, 5, 11, 16}}, {4, {0, 4, 8, 12, 16}}, {2, {0, 1, 16}}};
-    for (size_t i = 0; i < 3; i++) assert_same(expected, &sixteen[i], sets[1], i);
+    for (size_t i = 0; i < 3; i++)
+        for (uint64_t seed = 0; seed < seeds_or(1); seed++)
+            assert_same(expected, &sixteen[i], sets[1], seed * 31 + i);
 }
 
 /* Each knows in which pass it is, also who reads nothing. */
@@ -203,11 +207,13 @@ static void nodes__tables__one_nodes_bytes(void **state)
     for (size_t k = 0; k < 3; k++) {
         const struct outcome expected = alone(sets[k]);
         for (size_t i = 0; i < CUT_COUNT && k < 2; i++)
-            for (uint64_t seed = 0; seed < (k == 0 ? SEEDS : 1); seed++)
+            for (uint64_t seed = 0; seed < seeds_or(k == 0 ? SEEDS_USUAL : 1); seed++)
                 assert_same(expected, &cuts[i], sets[k], seed * 31 + i);
         if (k < 2) continue;
         static const struct cut sixteen[] = {{3, {0, 5, 11, 16}}, {4, {0, 4, 8, 12, 16}}, {2, {0, 1, 16}}};
-        for (size_t i = 0; i < 3; i++) assert_same(expected, &sixteen[i], sets[k], i);
+        for (size_t i = 0; i < 3; i++)
+            for (uint64_t seed = 0; seed < seeds_or(1); seed++)
+                assert_same(expected, &sixteen[i], sets[k], seed * 31 + i);
     }
     text = model_text;
 }
@@ -232,11 +238,12 @@ static void nodes__rows_come_and_go__one_nodes_bytes(void **state)
         const struct outcome expected = alone(lives_sets[k]);
         assert_true(expected.model != without.model && expected.told != without.told);
         assert_int_equal(expected.evicted > 0, k == 3);
-        for (size_t i = k % 2; i < CUT_COUNT; i += 2)
-            for (uint64_t seed = 0; seed < (k == 3 ? 1 : (SEEDS + 3) / 4); seed++)
+        for (size_t i = is_long() ? 0 : k % 2; i < CUT_COUNT; i += is_long() ? 1 : 2)
+            for (uint64_t seed = 0; seed < seeds_or(1); seed++)
                 assert_same(expected, &cuts[i], lives_sets[k], seed * 31 + i);
-        for (size_t i = 1 + k % 2; i < SERVER_CUT_COUNT; i += 3)
-            assert_same_served(expected, &server_cuts[i], lives_sets[k], i);
+        for (size_t i = is_long() ? 0 : 1 + k % 2; i < SERVER_CUT_COUNT; i += is_long() ? 1 : 3)
+            for (uint64_t seed = 0; seed < seeds_or(1); seed++)
+                assert_same_served(expected, &server_cuts[i], lives_sets[k], seed * 31 + i);
     }
     text = model_text;
 }
@@ -459,8 +466,13 @@ static void early_see(struct post_net *of, uint32_t from, uint32_t to, const str
  * from there. are_counted: none of them dies on disk, where nobody knows before a save. */
 static void rows_on_disk(const char *const *set, size_t stride, bool are_counted)
 {
-    static const struct cut by[] = {
-        {1, {0, 8}}, {2, {0, 3, 8}}, {3, {0, 1, 2, 8}}, {5, {0, 1, 4, 5, 7, 8}}, {8, {0, 1, 2, 3, 4, 5, 6, 7, 8}}};
+    static const struct cut by[] = {{1, {0, 8}},
+                                    {2, {0, 3, 8}},
+                                    {3, {0, 1, 2, 8}},
+                                    {4, {0, 2, 3, 6, 8}},
+                                    {5, {0, 1, 4, 5, 7, 8}},
+                                    {8, {0, 1, 2, 3, 4, 5, 6, 7, 8}}};
+    const uint64_t count = sizeof by / sizeof *by * seeds_or(1);
     char saved[128];
     struct training whole;
     uint64_t fetched = 0;
@@ -469,22 +481,23 @@ static void rows_on_disk(const char *const *set, size_t stride, bool are_counted
     post_seen = early_see;
     const struct outcome expected = alone(set);
     const uint64_t ram_bytes = ram_least(set);
-    for (size_t i = 0; i < sizeof by / sizeof *by; i += stride) {
-        node_ram_bytes = ram_bytes + (i << 14);
-        nodes_open(&by[i], set, i, NULL);
+    for (uint64_t i = 0; i < count; i += is_long() ? 1 : stride) {
+        const struct cut *cut = &by[i % (sizeof by / sizeof *by)];
+        node_ram_bytes = ram_bytes + (i % (sizeof by / sizeof *by) << 14);
+        nodes_open(cut, set, i, NULL);
         nodes_run(3);
         nodes_save(saved);
         nodes_are_well();
         if (saved_load(&whole, saved, set) != alone_until(set, 3))
-            fail_msg("%u nodes, step 3: other bytes", by[i].node_count);
+            fail_msg("%u nodes, step 3: other bytes", cut->node_count);
         assert_checked(whole.model.store);
         training_close(&whole);
         nodes_run(UINT64_MAX);
         nodes_save(saved);
         nodes_are_well();
-        if (saved_load(&whole, saved, set) != expected.model) fail_msg("%u nodes: other bytes", by[i].node_count);
+        if (saved_load(&whole, saved, set) != expected.model) fail_msg("%u nodes: other bytes", cut->node_count);
         training_close(&whole);
-        for (uint32_t n = 0; n < by[i].node_count; n++) {
+        for (uint32_t n = 0; n < cut->node_count; n++) {
             struct training *t = &runners[n].training;
             for (uint32_t k = 0; k < t->graph.table_count; k++) fetched += store_counts(t->model.store, k).disk.fetched;
             if (are_counted) assert_int_equal(XXH3_64bits_digest(t->told), expected.told);
