@@ -112,6 +112,64 @@ static void place_from_environment__launchers__give_rank_and_number(void **state
                                                 "MASTER_PORT", "65535", NULL}));
 }
 
+/* samples/nodes.yaml: of its job and of its set the variables that it gives to the pods, with the index that
+ * the cluster gives, say how many nodes there are, and which this is. Where the first pod is, its own
+ * variables do not say alone: its name has to be that of its set, with the service that is there for it. */
+struct manifest {
+    char size[8], coordinator[64], name[64], service[64], copies[8]; /* of its kind, and of what it starts */
+    bool has_index;
+};
+
+static void manifest_line(struct manifest *m, const char *line, const char *kind, char variable[64])
+{
+    char word[64];
+    const bool is_job = strcmp(kind, "Job") == 0;
+    if (sscanf(line, "  name: %63s", word) == 1 && m->name[0] == 0) strcpy(m->name, word);
+    if (sscanf(line, is_job ? "      subdomain: %63s" : "  serviceName: %63s", word) == 1) strcpy(m->service, word);
+    if (sscanf(line, is_job ? "  completions: %7s" : "  replicas: %7s", word) == 1) strcpy(m->copies, word);
+    if (sscanf(line, " - name: %63s", word) == 1) strcpy(variable, word);
+    if (strcmp(variable, "POD_INDEX") == 0) m->has_index = true;
+    if (strcmp(variable, "WORLD_SIZE") == 0) (void)sscanf(line, " value: \"%7[0-9]\"", m->size);
+    if (strcmp(variable, "MASTER_ADDR") == 0) (void)sscanf(line, " value: %63s", m->coordinator);
+}
+
+static void manifest_read(struct manifest *m, const char *kind)
+{
+    FILE *file = fopen("samples/nodes.yaml", "r");
+    char line[256], found[64] = "", variable[64] = "";
+    assert_non_null(file);
+    *m = (struct manifest){.size = ""};
+    while (fgets(line, sizeof line, file)) {
+        if (strcmp(line, "---\n") == 0) found[0] = 0;
+        (void)sscanf(line, "kind: %63s", found);
+        if (strcmp(found, kind) == 0) manifest_line(m, line, kind, variable);
+    }
+    fclose(file);
+}
+
+static void place_from_environment__the_sample_of_kubernetes__gives_rank_and_number(void **state)
+{
+    (void)state;
+    static const char *const kinds[] = {"Job", "StatefulSet"}, *const indices[] = {"JOB_COMPLETION_INDEX", "POD_INDEX"};
+    for (int i = 0; i < 2; i++) {
+        struct manifest m;
+        struct node_place p;
+        char first[160];
+        manifest_read(&m, kinds[i]);
+        assert_int_equal(m.has_index, i == 1); /* a job's controller gives its own */
+        assert_string_equal(m.size, m.copies);
+        snprintf(first, sizeof first, "%s-0.%s", m.name, m.service);
+        assert_string_equal(m.coordinator, first);
+        assert_ok(place_of(&p, NULL, (const char *const[]){indices[i], "0", "WORLD_SIZE", m.size, "MASTER_ADDR",
+                                                            m.coordinator, NULL}));
+        assert_int_equal(p.count, atoi(m.copies));
+        assert_int_equal(p.rank, 0);
+        assert_ok(place_of(&p, NULL, (const char *const[]){indices[i], "3", "WORLD_SIZE", m.size, "MASTER_ADDR",
+                                                            "10.0.0.3", NULL}));
+        assert_int_equal(p.rank, 3);
+    }
+}
+
 /* Slurm's list of hosts, of which the first counts; outside of a step its other variables say nothing. */
 static void place_from_environment__slurm__node_0_is_on_the_first_host(void **state)
 {
@@ -193,6 +251,7 @@ int main(void)
         cmocka_unit_test(place_parse__what_is_wrong__is_refused),
         cmocka_unit_test(place_parse__coordinator__others_are_anywhere),
         cmocka_unit_test(place_from_environment__launchers__give_rank_and_number),
+        cmocka_unit_test(place_from_environment__the_sample_of_kubernetes__gives_rank_and_number),
         cmocka_unit_test(place_from_environment__slurm__node_0_is_on_the_first_host),
         cmocka_unit_test(place_from_environment__what_is_wrong__names_the_variable),
         cmocka_unit_test(place_from_environment__the_first__needs_no_name),
