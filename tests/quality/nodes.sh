@@ -71,10 +71,11 @@ aim() { # WHAT RANK: waits beside this for a moment to hit it as the draw says
     aimer=$!
     until [ -e ready ]; do sleep 0.02; done
 }
+did() { case $how in kill) echo killed ;; *) echo paused ;; esac }
 aimed() { # RANK: waits until that is done, and notes at what it was
     wait $aimer
     cat hit >>hits
-    what="$what, $1 ${how}ed at: $(cat hit)"
+    what="$what, $1 $(did) at: $(cat hit)"
 }
 saved() { # there is a save, or the training is over
     left=100
