@@ -5,9 +5,11 @@
  *     VALUES over ──▶ bins of the first digit to all ──all are here──▶ the next digit's … ──▶ each removes its own
  *                 ──▶ the step is over
  *
- * A digit's bins are sent when those of the digit before have come from all, so no node is more
- * than one digit ahead, and there are two of everything. Up to six digits, of 512 KiB to each
- * other node; evictions are rare. */
+ * A digit's bins are sent when those of the digit before have come from all, so no node is more than one
+ * digit ahead, and there are two of everything. A message has a word for each bin that has rows, in the order
+ * of bins: the bin's number above BIN_SHIFT, how many rows below it; one word of no rows if there are none.
+ * So a node sends at most 8 bytes a row and digit, and never more than 512 KiB. Up to six digits, of which
+ * the later ones look at few rows. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -28,9 +30,32 @@ void evict_layout(struct reduce *r, struct layout *l)
     }
 }
 
-static void bins_add(struct evicting *e, uint64_t round, const uint64_t *bins)
+#define BIN_SHIFT 48
+#define BIN_ROWS  ((UINT64_C(1) << BIN_SHIFT) - 1)
+_Static_assert(STORE_BINS - 1 <= UINT64_MAX >> BIN_SHIFT, "a word has a bin's number");
+
+/* Adds this node's bins to the sum, and packs them into a message, in their own place. Returns its words. */
+static uint32_t bins_pack(struct evicting *e, uint64_t *bins)
 {
-    for (uint32_t i = 0; i < STORE_BINS; i++) e->sum[round % 2][i] += bins[i];
+    uint32_t words = 0;
+    for (uint64_t i = 0; i < STORE_BINS; i++) {
+        if (bins[i] == 0) continue;
+        e->sum[e->round % 2][i] += bins[i];
+        bins[words++] = i << BIN_SHIFT | bins[i];
+    }
+    if (words == 0) bins[words++] = 0;
+    return words;
+}
+
+/* Adds another node's; false: no node packs so. */
+static bool bins_unpack(uint64_t *sum, const uint64_t *word, uint64_t words)
+{
+    for (uint64_t i = 0; i < words; i++) {
+        if (i > 0 && word[i] >> BIN_SHIFT <= word[i - 1] >> BIN_SHIFT) return false;
+        if ((word[i] & BIN_ROWS) == 0 && (words > 1 || word[i])) return false;
+        sum[word[i] >> BIN_SHIFT] += word[i] & BIN_ROWS;
+    }
+    return true;
 }
 
 /* Counts the own rows by the next digit, and tells all. */
@@ -39,10 +64,10 @@ static status bins_send(struct reduce *r)
     struct evicting *e = &r->evicting;
     uint64_t *own = e->own[e->round % 2];
     TRY(store_select_count(r->model->store, e->table, &e->select, own));
-    bins_add(e, e->round, own);
+    const uint32_t words = bins_pack(e, own);
     e->is_counted = true;
     for (uint32_t n = 0; n < r->exchange.node_count; n++)
-        if (n != r->exchange.rank) TRY(part_send(r, n, KIND_BINS, e->round, own, STORE_BINS * sizeof *own));
+        if (n != r->exchange.rank) TRY(part_send(r, n, KIND_BINS, e->round, own, words * sizeof *own));
     return ST_OK;
 }
 
@@ -105,17 +130,21 @@ static bool bins_expect(struct reduce *r, uint32_t from, uint64_t step, uint64_t
 {
     const struct peer *peer = &r->peers[from];
     (void)step;
-    (void)bytes;
     if (peer->bins == NULL || peer->next_bins > r->evicting.round + 1) return false;
+    if (bytes == 0 || bytes % sizeof *peer->bins || bytes > STORE_BINS * sizeof *peer->bins) return false;
     message->step = peer->next_bins;
-    message->bytes = STORE_BINS * sizeof *peer->bins;
+    message->bytes = bytes;
     message->part[0].iov_base = peer->bins;
     return true;
 }
 
 static status bins_arrived(struct reduce *r, uint32_t from, const struct reduce_message *message)
 {
-    bins_add(&r->evicting, message->step, r->peers[from].bins);
+    if (!bins_unpack(r->evicting.sum[message->step % 2], r->peers[from].bins, message->bytes / sizeof(uint64_t)))
+        FAIL(INVALID,
+             "node %u sent counts of rows that are not in the order of their bins, or of no rows: it does not train "
+             "the same graph in the same way",
+             reduce_name(r, from));
     r->evicting.come[message->step % 2]++;
     r->peers[from].next_bins++;
     return ST_OK;

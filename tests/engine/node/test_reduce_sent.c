@@ -318,6 +318,53 @@ static void nodes__rows_that_come_early_spoilt__refused(void **state)
     post_seen = NULL;
 }
 
+/* What nodes tell each other of rows that are too many: messages, their bytes, and how one of them is spoilt. */
+static struct {
+    _Atomic uint64_t messages, bytes, most_bytes;
+    int spoilt;
+} bins_seen;
+
+static void bins_see(struct post_net *of, uint32_t from, uint32_t to, const struct reduce_message *m, uint8_t *copy)
+{
+    (void)of, (void)from, (void)to;
+    if (m->kind != KIND_BINS) return;
+    uint64_t word[2];
+    bins_seen.messages++;
+    bins_seen.bytes += m->bytes;
+    if (m->bytes > bins_seen.most_bytes) bins_seen.most_bytes = m->bytes;
+    if (bins_seen.spoilt == 0 || m->bytes < sizeof word) return;
+    memcpy(word, copy, sizeof word);
+    if (bins_seen.spoilt == 1) word[1] = word[0]; /* a bin twice */
+    if (bins_seen.spoilt == 2) word[0] = word[0] >> 48 << 48;
+    memcpy(copy, word, sizeof word);
+}
+
+/* At most a word a row and digit, so little where tables are small; what no node packs so ends both. */
+static void nodes__rows_that_are_too_many__a_word_a_row(void **state)
+{
+    (void)state;
+    static const char *const set[] = {"emb.rows=200", "store.period=3", NULL};
+    text = tables_text;
+    post_seen = bins_see;
+    for (int spoilt = 0; spoilt < 3; spoilt++) {
+        memset(&bins_seen, 0, sizeof bins_seen);
+        bins_seen.spoilt = spoilt;
+        nodes_open(&cuts[1], set, 4, NULL);
+        for (uint32_t n = 0; n < 2; n++) runners[n].until = UINT64_MAX;
+        nodes_do(runner_main);
+        for (uint32_t n = 0; n < 2; n++) {
+            assert_int_equal(runners[n].st, spoilt ? ST_INVALID : ST_OK);
+            const char *message = runners[n].failure.message;
+            if (spoilt) assert_non_null(strstr(message, " sent counts of rows that are not in the "));
+        }
+        assert_true(bins_seen.messages >= (spoilt ? 1 : 6));
+        assert_in_range(bins_seen.most_bytes, 16, 8 * (200 + 32 * 5)); /* and the rows of a step, five columns */
+        nodes_close();
+    }
+    text = model_text;
+    post_seen = NULL;
+}
+
 /* Buckets cover all parameters once, the last layers' in the last; each has as much as is asked for, but the first. */
 static void exchange_buckets__any_least__each_float_in_one(void **state)
 {
@@ -544,6 +591,7 @@ int main(void)
         cmocka_unit_test(nodes__values_of_others_late__next_step_has_begun),
         cmocka_unit_test(nodes__rows_that_the_open_step_has_not__come_before_its_sums),
         cmocka_unit_test(nodes__rows_that_come_early_spoilt__refused),
+        cmocka_unit_test(nodes__rows_that_are_too_many__a_word_a_row),
         cmocka_unit_test(exchange_buckets__any_least__each_float_in_one),
         cmocka_unit_test(pipeline_open__what_one_node_alone_does__refused_by_name),
         cmocka_unit_test(reduce_place__another_message_than_the_next__refused),
