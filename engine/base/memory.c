@@ -270,7 +270,7 @@ static void survey_add(struct survey *survey, const char *name, const char *grou
 /* Names of one generation of control groups. */
 struct cgroup_files {
     const char *file_system, *option; /* as mountinfo names them: the file system, and a word of its options, or NULL */
-    const char *mount;                /* where it is usually mounted                                                */
+    const char *mount;                /* where this generation is usually mounted                                   */
     const char *limits[2];            /* the lower one counts; from memory.high on the kernel throttles */
     const char *usage, *cache;
 };
@@ -300,16 +300,16 @@ static bool words_contain(const char *text, const char *ends, const char *word)
 static void cgroup_mount_find(const char *root, const struct cgroup_files *files, char mount[256], char top[256])
 {
     char path[4096], text[32768];
-    struct kernel_mount m;
+    struct kernel_mount mounted;
     snprintf(mount, 256, "%s", files->mount);
     snprintf(top, 256, "/");
     snprintf(path, sizeof path, "%sproc/self/mountinfo", root);
     if (!file_text_read(path, text, sizeof text)) return;
-    for (const char *at = text; kernel_mount_next(&at, &m);) {
-        if (strcmp(m.file_system, files->file_system) != 0) continue;
-        if (files->option && !words_contain(m.options, "", files->option)) continue;
-        strcpy(mount, m.mount);
-        strcpy(top, m.top);
+    for (const char *at = text; kernel_mount_next(&at, &mounted);) {
+        if (strcmp(mounted.file_system, files->file_system) != 0) continue;
+        if (files->option && !words_contain(mounted.options, "", files->option)) continue;
+        strcpy(mount, mounted.mount);
+        strcpy(top, mounted.top);
         return;
     }
 }
