@@ -172,13 +172,13 @@ struct copy {
 };
 static status copy_by_driver(struct card *c, const void *what)
 {
-    const struct copy *p = what;
-    return gpu_copy(c->gpu, c->stream, p->to, p->from, p->bytes);
+    const struct copy *copy = what;
+    return gpu_copy(c->gpu, c->stream, copy->to, copy->from, copy->bytes);
 }
 static status copy_by_kernel(struct card *c, const void *what)
 {
-    const struct copy *p = what;
-    return GPU_EACH_ROWS(&c->work, multiply, COLS, .x = {p->from, COLS}, .to = {p->to, COLS}, .cols = COLS);
+    const struct copy *copy = what;
+    return GPU_EACH_ROWS(&c->work, multiply, COLS, .x = {copy->from, COLS}, .to = {copy->to, COLS}, .cols = COLS);
 }
 
 static status copies_measure(struct card *c)
@@ -507,9 +507,9 @@ static void card_close(struct card *c)
 
 status bench_card_check(const struct bench *b)
 {
-    struct bench_product p;
+    struct bench_product parsed;
     struct gpu_facts facts;
-    for (uint32_t i = 0; i < b->o->shape_count; i++) TRY(bench_shape_parse(b->o->shape[i], &p));
+    for (uint32_t i = 0; i < b->o->shape_count; i++) TRY(bench_shape_parse(b->o->shape[i], &parsed));
     return strcmp(b->o->subject, "card") == 0 || b->o->card > 0 ? gpu_describe(b->o->card, &facts) : ST_OK;
 }
 

@@ -182,10 +182,10 @@ static void sums_keep(struct party *p, uint32_t bucket)
     const struct exchange_piece *first = &p->x->pieces[0];
     const float *come = first->sums;
     uint64_t begin, end;
-    for (uint32_t b = 0; b <= bucket; b++)
-        for (uint32_t r = 0; r < p->x->slices[b].run_count; r++) {
-            extent_part(&p->x->slices[b], p->rank, r, &begin, &end);
-            if (b == bucket)
+    for (uint32_t index = 0; index <= bucket; index++)
+        for (uint32_t r = 0; r < p->x->slices[index].run_count; r++) {
+            extent_part(&p->x->slices[index], p->rank, r, &begin, &end);
+            if (index == bucket)
                 memcpy(p->model.param + begin, first->node == p->rank ? p->gradients.param[0] + begin : come,
                        (end - begin) * sizeof(float));
             if (come) come += end - begin;
@@ -197,12 +197,12 @@ static status exchange_turn(struct party *p, bool is_kept)
 {
     const struct update update = {.param_grad = p->gradients.param, .lanes = 1, .t = p->step + 1, .is_joined = true};
     struct exchange *x = p->x;
-    for (uint32_t b = x->bucket_count; b-- > 0;) x->vt->begin(x, EXCHANGE_SUMS, b);
-    for (uint32_t b = x->bucket_count; b-- > 0;) {
+    for (uint32_t bucket = x->bucket_count; bucket-- > 0;) x->vt->begin(x, EXCHANGE_SUMS, bucket);
+    for (uint32_t bucket = x->bucket_count; bucket-- > 0;) {
         TRY(round_await(p));
-        TRY(exchange_sum_run(x, &p->updater, b, &x->slices[b], &update, NULL, NULL, p->rank));
-        if (is_kept) sums_keep(p, b);
-        x->vt->begin(x, EXCHANGE_VALUES, b);
+        TRY(exchange_sum_run(x, &p->updater, bucket, &x->slices[bucket], &update, NULL, NULL, p->rank));
+        if (is_kept) sums_keep(p, bucket);
+        x->vt->begin(x, EXCHANGE_VALUES, bucket);
     }
     TRY(round_await(p));
     p->step++;
@@ -215,9 +215,9 @@ static status exchange_check(struct party *p)
     const float expected = (float)(p->count * (p->count + 1)) / 2;
     for (uint64_t i = 0; i < p->floats; i++) p->gradients.param[0][i] = (float)(p->rank + 1);
     TRY(exchange_turn(p, true));
-    for (uint32_t b = 0; b < p->x->bucket_count; b++)
-        for (uint32_t r = 0; r < p->x->slices[b].run_count; r++) {
-            const struct param_run *run = &p->x->slices[b].runs[r];
+    for (uint32_t bucket = 0; bucket < p->x->bucket_count; bucket++)
+        for (uint32_t r = 0; r < p->x->slices[bucket].run_count; r++) {
+            const struct param_run *run = &p->x->slices[bucket].runs[r];
             for (uint64_t i = run->offset; i < run->offset + run->count; i++)
                 if (p->model.param[i] != expected)
                     FAIL(CORRUPT, "bench net: parameter %llu of process %u is %g; expected the sum %g",
@@ -270,9 +270,9 @@ static status bits_keep(const struct party *p, uint32_t by, const float *from)
 static double bits_differ(const struct party *p, uint32_t by)
 {
     uint64_t differ = 0, all = 0;
-    for (uint32_t b = 0; b < p->x->bucket_count; b++)
-        for (uint32_t r = 0; r < p->x->slices[b].run_count; r++) {
-            const struct param_run *run = &p->x->slices[b].runs[r];
+    for (uint32_t bucket = 0; bucket < p->x->bucket_count; bucket++)
+        for (uint32_t r = 0; r < p->x->slices[bucket].run_count; r++) {
+            const struct param_run *run = &p->x->slices[bucket].runs[r];
             all += run->count;
             for (uint64_t i = run->offset; i < run->offset + run->count; i++)
                 differ += memcmp(&bits[by][0][i], &bits[by][1][i], sizeof(float)) != 0;

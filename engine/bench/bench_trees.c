@@ -26,27 +26,27 @@ struct batch_nodes {
     struct itinerary_scratch scratch;
 };
 
-static void binary_add(struct batch_nodes *b, double *value, struct draw *d)
+static void binary_add(struct batch_nodes *batch, double *value, struct draw *d)
 {
     (void)value;
-    for (uint32_t t = 0; t < TREES; t++) random_binary_add(&b->nodes, 5 + draw_below(d, 30), d);
+    for (uint32_t tree = 0; tree < TREES; tree++) random_binary_add(&batch->nodes, 5 + draw_below(d, 30), d);
 }
 
-static void math_add(struct batch_nodes *b, double *value, struct draw *d)
+static void math_add(struct batch_nodes *batch, double *value, struct draw *d)
 {
-    for (uint32_t t = 0; t < TREES; t++) random_math_add(&b->nodes, value, 40 + draw_below(d, 25), d);
+    for (uint32_t tree = 0; tree < TREES; tree++) random_math_add(&batch->nodes, value, 40 + draw_below(d, 25), d);
 }
 
-static void graph_add(struct batch_nodes *b, double *value, struct draw *d)
+static void graph_add(struct batch_nodes *batch, double *value, struct draw *d)
 {
     (void)value;
-    random_graph_add(&b->nodes, 1000, GRAPH_KINDS, 50, d);
+    random_graph_add(&batch->nodes, 1000, GRAPH_KINDS, 50, d);
 }
 
 static const struct family {
     const char *name;
     uint32_t kind_count;
-    void (*add)(struct batch_nodes *b, double *value, struct draw *d);
+    void (*add)(struct batch_nodes *batch, double *value, struct draw *d);
 } families[] = {{"binary trees", BINARY_KINDS, binary_add},
                 {"MathFunc", MATH_KINDS, math_add},
                 {"graph of three kinds", GRAPH_KINDS, graph_add}};
@@ -66,10 +66,10 @@ static double policy_run(const struct trees_bench *t, const struct batching *pol
 {
     uint64_t batches = 0, nodes = 0, begin_ns = clock_ns();
     for (uint32_t i = t->half; i < 2 * t->half; i++) {
-        struct batch_nodes *b = &t->batch[i];
-        itinerary_make(&b->itinerary, &b->nodes, t->family->kind_count, policy, &b->scratch);
-        batches += b->itinerary.batch_count;
-        nodes += b->nodes.count;
+        struct batch_nodes *batch = &t->batch[i];
+        itinerary_make(&batch->itinerary, &batch->nodes, t->family->kind_count, policy, &batch->scratch);
+        batches += batch->itinerary.batch_count;
+        nodes += batch->nodes.count;
     }
     *ns = (double)(clock_ns() - begin_ns) / (double)nodes;
     return (double)batches;
@@ -115,11 +115,11 @@ static void policies_tell(const struct trees_bench *t)
     }
 }
 
-static void batch_layout(struct batch_nodes *b, struct layout *l)
+static void batch_layout(struct batch_nodes *batch, struct layout *l)
 {
-    random_trees_layout(&b->nodes, l, NODE_MAX, EDGE_MAX);
-    itinerary_layout(&b->itinerary, l, NODE_MAX);
-    itinerary_scratch_layout(&b->scratch, l, NODE_MAX, EDGE_MAX);
+    random_trees_layout(&batch->nodes, l, NODE_MAX, EDGE_MAX);
+    itinerary_layout(&batch->itinerary, l, NODE_MAX);
+    itinerary_scratch_layout(&batch->scratch, l, NODE_MAX, EDGE_MAX);
 }
 
 /* `memory` has room for all batches, `value` for the nodes of one. */

@@ -201,9 +201,9 @@ static status grid_measure(const struct bench *b, uint32_t precision, uint32_t t
     struct series shares[PASS_KINDS] = {{0}}, peaks = {0};
     char line[256], number[16], *at = line;
     grid_heading(g, precision, threads);
-    for (uint32_t m = 0; m < g->examples_count; m++)
+    for (uint32_t batch = 0; batch < g->examples_count; batch++)
         for (uint32_t n = 0; n < g->size_count; n++)
-            TRY(grid_line(b, g, g->examples[m], g->size[n], precision, threads, shares, &peaks, &measured));
+            TRY(grid_line(b, g, g->examples[batch], g->size[n], precision, threads, shares, &peaks, &measured));
     if (precision == PRECISION_BF16) bench_line("  products by %s, peak by %s", measured.by, measured.peak_by);
     at += sprintf(at, "  peak %s GFLOP/s", bench_number(number, sizeof number, series_spread(&peaks).median));
     for (int pass = 0; pass < PASS_KINDS; pass++) {
@@ -279,8 +279,8 @@ typedef status measure(const struct bench *b, uint32_t precision, uint32_t threa
 static status each_measure(const struct bench *b, measure *run)
 {
     for (uint32_t t = 0; t < b->thread_count_count; t++)
-        for (uint32_t p = 0; p < PRECISION_CPU_COUNT; p++)
-            if (bench_has_precision(b, p)) TRY(run(b, p, b->thread_counts[t]));
+        for (uint32_t precision = 0; precision < PRECISION_CPU_COUNT; precision++)
+            if (bench_has_precision(b, precision)) TRY(run(b, precision, b->thread_counts[t]));
     return ST_OK;
 }
 

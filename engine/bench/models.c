@@ -119,10 +119,11 @@ static void model_file_close(struct model_file *m)
 static uint64_t store_bytes_of(const struct bench *b, const struct graph *g, uint64_t examples, uint64_t asked)
 {
     uint64_t most = 0, half = memory_available_bytes() / 2;
-    for (uint32_t t = 0; t < g->table_count; t++) {
-        uint64_t values = (uint64_t)b->vocab * g->tables[t].field_count, keys = examples * g->tables[t].key_count_max,
-                 bytes =
-                     (values < keys ? values : keys) * (g->tables[t].span_floats * sizeof(float) + STORE_BYTES_MORE);
+    for (uint32_t table = 0; table < g->table_count; table++) {
+        uint64_t values = (uint64_t)b->vocab * g->tables[table].field_count,
+                 keys = examples * g->tables[table].key_count_max,
+                 bytes = (values < keys ? values : keys) *
+                         (g->tables[table].span_floats * sizeof(float) + STORE_BYTES_MORE);
         if (bytes > most) most = bytes;
     }
     most *= g->table_count;
@@ -181,17 +182,17 @@ struct phases {
 
 static struct phases phases_of(const struct train_bench *t)
 {
-    struct pipeline_figures f;
+    struct pipeline_figures figures;
     struct phases p = {0};
     uint32_t workers = 0;
-    pipeline_figures(t->crew.pipeline, &f);
-    for (uint32_t s = 0; s < f.stage_count; s++) {
-        workers += f.stage[s].worker_count;
-        for (int w = 0; w < WORK_COUNT; w++) p.work[w] += (double)f.stage[s].busy_ns[w];
+    pipeline_figures(t->crew.pipeline, &figures);
+    for (uint32_t stage = 0; stage < figures.stage_count; stage++) {
+        workers += figures.stage[stage].worker_count;
+        for (int w = 0; w < WORK_COUNT; w++) p.work[w] += (double)figures.stage[stage].busy_ns[w];
     }
-    if (f.is_shared) workers = f.worker_count;
-    p.wall = (double)f.wall_ns * workers;
-    p.rows = (double)f.prepare_ns * workers;
+    if (figures.is_shared) workers = figures.worker_count;
+    p.wall = (double)figures.wall_ns * workers;
+    p.rows = (double)figures.prepare_ns * workers;
     return p;
 }
 
@@ -293,10 +294,11 @@ static status model_measure(const struct bench *b, const char *name)
     struct model_file m;
     status st = model_file_open(&m, name);
     if (st == ST_OK) st = model_file_data(&m, b);
-    for (uint32_t t = 0; t < b->thread_count_count && st == ST_OK; t++) {
-        if (is_as_set(b, &m)) st = config_measure(b, &m, b->thread_counts[t], NULL);
-        for (uint32_t p = 0; p < PRECISION_CPU_COUNT && st == ST_OK && !is_as_set(b, &m); p++)
-            if (bench_has_precision(b, p)) st = config_measure(b, &m, b->thread_counts[t], cfg_precisions[p]);
+    for (uint32_t i = 0; i < b->thread_count_count && st == ST_OK; i++) {
+        if (is_as_set(b, &m)) st = config_measure(b, &m, b->thread_counts[i], NULL);
+        for (uint32_t precision = 0; precision < PRECISION_CPU_COUNT && st == ST_OK && !is_as_set(b, &m); precision++)
+            if (bench_has_precision(b, precision))
+                st = config_measure(b, &m, b->thread_counts[i], cfg_precisions[precision]);
     }
     model_file_close(&m);
     if (st != ST_MEMORY) return st;

@@ -48,15 +48,15 @@ static status types_find(struct run *run)
 
 static status kinds_find(struct run *run)
 {
-    const struct place_cells *c = &run->cells;
-    run->leaf = run->inner = c->kind_count;
-    for (uint32_t k = c->kind_count; k-- > 0;) {
-        if (c->children_min[k] == 0) run->leaf = k;
-        if (c->children[k] == 2) run->inner = k;
+    const struct place_cells *cells = &run->cells;
+    run->leaf = run->inner = cells->kind_count;
+    for (uint32_t k = cells->kind_count; k-- > 0;) {
+        if (cells->children_min[k] == 0) run->leaf = k;
+        if (cells->children[k] == 2) run->inner = k;
     }
-    if (run->leaf < c->kind_count && run->inner < c->kind_count) return ST_OK;
+    if (run->leaf < cells->kind_count && run->inner < cells->kind_count) return ST_OK;
     FAIL(INVALID, "%s: --trees draws binary trees: expected a [cell] without children and one of two, found no %s",
-         run->o->graph_path, run->leaf < c->kind_count ? "one of two" : "one without");
+         run->o->graph_path, run->leaf < cells->kind_count ? "one of two" : "one without");
 }
 
 /* --- the machine ------------------------------------------------------------------------------- */
@@ -153,12 +153,12 @@ static status study_of(const struct run *run, struct study *s, uint32_t trees, u
     return st;
 }
 
-static status small_of(const struct run *run, struct study_small *s)
+static status small_of(const struct run *run, struct study_small *small)
 {
     struct forests f;
     TRY(forests_make(run, &f, SMALL_LISTS, 1, SMALL_MIN, SMALL_MAX));
     const struct study_options options = options_of(run, &f, 1, false);
-    const status st = study_small_run(s, &options);
+    const status st = study_small_run(small, &options);
     forests_close(&f);
     return st;
 }

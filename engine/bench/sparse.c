@@ -52,11 +52,11 @@ struct sparse_bench {
 
 /* --- drawing ------------------------------------------------------------------------------------ */
 
-static uint64_t mix(uint64_t x)
+static uint64_t mix(uint64_t bits)
 {
-    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
-    return x ^ x >> 31;
+    bits = (bits ^ bits >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    bits = (bits ^ bits >> 27) * UINT64_C(0x94d049bb133111eb);
+    return bits ^ bits >> 31;
 }
 static uint64_t draw_u64(uint64_t *draw) { return mix(*draw += UINT64_C(0x9e3779b97f4a7c15)); }
 /* Uniform in 0 .. count - 1. */
@@ -107,9 +107,9 @@ static void rows_draw(struct sparse_bench *b)
 {
     struct ticket_table *t = &b->ticket.table[0];
     t->unique_count = positions_of(b);
-    for (uint32_t u = 0; u < t->unique_count; u++) {
-        t->span[u] = b->block + draw_below(&b->draw, b->o.row_count) * b->table.span_floats;
-        b->rows.span[u] = t->span[u];
+    for (uint32_t row = 0; row < t->unique_count; row++) {
+        t->span[row] = b->block + draw_below(&b->draw, b->o.row_count) * b->table.span_floats;
+        b->rows.span[row] = t->span[row];
     }
     b->rows.row_count = t->unique_count;
 }
@@ -199,11 +199,11 @@ static void arena_lay(struct sparse_bench *b, struct layout *l)
     float *grad;
     LAYOUT_TAKE(l, grad, (size_t)positions * b->o.dim);
     b->grad = grad;
-    for (uint32_t t = out; t < out + 2; t++) {
-        const struct graph_tensor *tensor = &b->tensor[t];
+    for (uint32_t index = out; index < out + 2; index++) {
+        const struct graph_tensor *tensor = &b->tensor[index];
         float *data;
         LAYOUT_TAKE(l, data, (size_t)b->o.example_count * tensor->stride);
-        b->view[t] = (struct view){data, b->o.example_count, tensor->cols, tensor->stride};
+        b->view[index] = (struct view){data, b->o.example_count, tensor->cols, tensor->stride};
     }
 }
 
