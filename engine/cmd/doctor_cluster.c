@@ -116,8 +116,8 @@ static struct record record_of_here(const struct look *l)
 static void tidy(char *text, size_t bytes)
 {
     text[bytes - 1] = 0;
-    for (char *p = text; *p; p++)
-        if ((unsigned char)*p < ' ' || *p == 0x7f) *p = '?';
+    for (char *at = text; *at; at++)
+        if ((unsigned char)*at < ' ' || *at == 0x7f) *at = '?';
 }
 
 static void record_keep(struct look *l, uint32_t rank, struct record *r)
@@ -165,12 +165,12 @@ static status nodes_gather(struct look *l)
 
 static status pair_serve(struct look *l, uint32_t high)
 {
-    struct order o = {0};
+    struct order order = {0};
     const uint64_t done = 1;
     for (;;) {
-        TRY(node_take(l->node, high, &o, sizeof o));
-        if (o.is_last) return ST_OK;
-        TRY(node_swap(l->node, high, l->out, o.to_high, l->in, o.to_low));
+        TRY(node_take(l->node, high, &order, sizeof order));
+        if (order.is_last) return ST_OK;
+        TRY(node_swap(l->node, high, l->out, order.to_high, l->in, order.to_low));
         TRY(node_give(l->node, high, &done, sizeof done));
     }
 }
@@ -204,10 +204,10 @@ static status echoes_look(struct look *l, uint32_t low, struct doctor_pair *p)
 static status bytes_move(struct look *l, uint32_t low, const struct doctor_pair *p, uint64_t to_low, uint64_t to_high,
                          double *a_s)
 {
-    const struct order o = {.to_low = to_low, .to_high = to_high};
+    const struct order order = {.to_low = to_low, .to_high = to_high};
     const uint64_t begin_ns = clock_ns(), bytes = to_low > to_high ? to_low : to_high;
     uint64_t done;
-    TRY(node_give(l->node, low, &o, sizeof o));
+    TRY(node_give(l->node, low, &order, sizeof order));
     TRY(node_swap(l->node, low, l->out, to_low, l->in, to_high));
     TRY(node_take(l->node, low, &done, sizeof done));
     const uint64_t ns = clock_ns() - begin_ns, left_ns = ns > 2 * p->echo_ns ? ns - p->echo_ns : ns / 2 + 1;

@@ -15,21 +15,21 @@
 static void study_tell(const struct study *s, const char *of, uint32_t memory, uint32_t trees)
 {
     for (uint32_t p = 0; p < STUDY_POLICY_COUNT; p++) {
-        const struct study_figure *f = &s->figure[p];
-        if (f->seconds.count == 0) continue;
+        const struct study_figure *figure = &s->figure[p];
+        if (figure->seconds.count == 0) continue;
         log_event_begin("placement");
         log_event_text("of", of);
         log_event_text("policy", study_names[p].name);
         log_event_u64("memory", memory);
         log_event_u64("trees", trees);
-        log_event_f64("seconds", study_range_mean(&f->seconds));
-        log_event_f64("least", f->seconds.least);
-        log_event_f64("greatest", f->seconds.greatest);
+        log_event_f64("seconds", study_range_mean(&figure->seconds));
+        log_event_f64("least", figure->seconds.least);
+        log_event_f64("greatest", figure->seconds.greatest);
         log_event_f64("gain", study_gain(s, (enum study_policy)p));
         log_event_f64("bound", s->bound_seconds);
-        log_event_f64("messages", f->transfers);
-        log_event_f64("bytes", f->transfer_bytes);
-        log_event_f64("launches", f->launches);
+        log_event_f64("messages", figure->transfers);
+        log_event_f64("bytes", figure->transfer_bytes);
+        log_event_f64("launches", figure->launches);
         log_event_end();
     }
 }
@@ -70,15 +70,16 @@ static status report_make(const struct plan_trees_flags *f, const struct graph *
 
 status plan_trees_run(const struct plan_trees_flags *f)
 {
-    const struct planner_source *s = f->source;
+    const struct planner_source *source = f->source;
     struct graph graph = {0};
     struct cluster cluster = {0};
-    if (s->graph_path == NULL || s->cluster_path == NULL || s->instance_path || s->layers_path || s->net)
+    if (source->graph_path == NULL || source->cluster_path == NULL || source->instance_path || source->layers_path ||
+        source->net)
         FAIL(USAGE, "--trees places the nodes of a graph's trees on a cluster: give GRAPH and --cluster FILE, and "
                     "neither --instance, --layers nor --net");
     stop_listen(NULL, NULL);
-    TRY(graph_open_set(&graph, s->graph_path, s->set, s->set_count));
-    status st = cluster_read(&cluster, s->cluster_path);
+    TRY(graph_open_set(&graph, source->graph_path, source->set, source->set_count));
+    status st = cluster_read(&cluster, source->cluster_path);
     if (st == ST_OK) st = report_make(f, &graph, &cluster);
     cluster_free(&cluster);
     graph_close(&graph);

@@ -71,8 +71,8 @@ static void record_send(int fd, const struct record *record)
 
 static void line_send(void *context, const struct doctor_line *line)
 {
-    const struct teller *t = context;
-    record_send(t->fd, &(struct record){.line = *line});
+    const struct teller *teller = context;
+    record_send(teller->fd, &(struct record){.line = *line});
 }
 
 static void warning_send(void *context, const char *warning)
@@ -83,9 +83,9 @@ static void warning_send(void *context, const char *warning)
 static status opened(void *context, struct session *session, const struct train_options *options,
                      const struct eval_sets *eval)
 {
-    struct teller *t = context;
-    doctor_look(session, options, eval, &t->end.memory, line_send, t);
-    t->end.is_opened = true;
+    struct teller *teller = context;
+    doctor_look(session, options, eval, &teller->end.memory, line_send, teller);
+    teller->end.is_opened = true;
     return ST_OK;
 }
 

@@ -173,19 +173,19 @@ static status lean_options_read(const struct export_options *o, struct lean_opti
     return ST_OK;
 }
 
-static void lean_tell(const struct lean_options *o, const struct lean_written *w, const struct figure *full,
+static void lean_tell(const struct lean_options *options, const struct lean_written *w, const struct figure *full,
                       const struct figure *lean)
 {
     char bytes[16], rows[27], left_out[27], vectors[16];
     log_info("exported %s rows, vectors as %s of %s (%.3f of float32), %s rows below the score; %s -> %s",
-             words_whole(rows, w->row_count), lean_stores[o->store], words_size(vectors, w->vector_bytes),
+             words_whole(rows, w->row_count), lean_stores[options->store], words_size(vectors, w->vector_bytes),
              w->f32_bytes ? (double)w->vector_bytes / (double)w->f32_bytes : 1.0, words_whole(left_out, w->left_out),
-             words_size(bytes, w->bytes), o->path);
+             words_size(bytes, w->bytes), options->path);
     if (full->text)
         log_info("%-8s %.*f, as it was; %.*f in the file: %+.6f", full->text, full->digits, full->value, lean->digits,
                  lean->value, lean->value - full->value);
     log_event_begin("exported");
-    log_event_text("path", o->path);
+    log_event_text("path", options->path);
     log_event_u64("bytes", w->bytes);
     log_event_u64("rows", w->row_count);
     log_event_u64("left_out", w->left_out);

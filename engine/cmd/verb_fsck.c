@@ -376,11 +376,11 @@ static status listing_add(struct listing *l, const char *directory, const char *
         return heap_text(&l->names[l->name_count++], "%s", name);
     }
     TRY(heap_room(&l->saves, l->save_count + 1, sizeof *l->saves, "saves"));
-    struct save_name *s = &l->saves[l->save_count++];
-    *s = (struct save_name){.is_newest = strcmp(name, MANIFEST_NAME) == 0};
-    TRY(heap_text(&s->name, "%s", name));
-    s->is_read = manifest_map(&s->manifest, file_path_join(path, directory, name)) == ST_OK;
-    l->unread_count += !s->is_read;
+    struct save_name *save = &l->saves[l->save_count++];
+    *save = (struct save_name){.is_newest = strcmp(name, MANIFEST_NAME) == 0};
+    TRY(heap_text(&save->name, "%s", name));
+    save->is_read = manifest_map(&save->manifest, file_path_join(path, directory, name)) == ST_OK;
+    l->unread_count += !save->is_read;
     return ST_OK;
 }
 

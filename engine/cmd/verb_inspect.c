@@ -169,17 +169,21 @@ static void cell_inputs(struct grid *grid, const struct graph *g, const struct g
 }
 
 /* "adagrad 0.02 eps=1e-08" */
-static void optimizer_words(const struct graph_optimizer *o, char *text, size_t bytes)
+static void optimizer_words(const struct graph_optimizer *optimizer, char *text, size_t bytes)
 {
-    const struct optimizer *rule = &optimizer_table[o->kind];
+    const struct optimizer *rule = &optimizer_table[optimizer->kind];
     int used = rule->is_internal ? snprintf(text, bytes, "%s", rule->name)
-                                 : snprintf(text, bytes, "%s %g", rule->name, (double)o->learning_rate);
+                                 : snprintf(text, bytes, "%s %g", rule->name, (double)optimizer->learning_rate);
     for (uint32_t i = 0; rule->params[i].name && used < (int)bytes; i++)
-        used += snprintf(text + used, bytes - (size_t)used, " %s=%g", rule->params[i].name, (double)o->param[i]);
+        used +=
+            snprintf(text + used, bytes - (size_t)used, " %s=%g", rule->params[i].name, (double)optimizer->param[i]);
     const struct {
         const char *name;
         float value;
-    } more[] = {{"l1", o->l1}, {"l2", o->l2}, {"clip_value", o->clip_value}, {"clip_norm", o->clip_norm}};
+    } more[] = {{"l1", optimizer->l1},
+                {"l2", optimizer->l2},
+                {"clip_value", optimizer->clip_value},
+                {"clip_norm", optimizer->clip_norm}};
     for (size_t i = 0; i < sizeof more / sizeof *more && used < (int)bytes; i++)
         if (more[i].value > 0)
             used += snprintf(text + used, bytes - (size_t)used, " %s=%g", more[i].name, (double)more[i].value);
@@ -258,21 +262,21 @@ static status layers_print(const struct graph *g)
 }
 
 /* Prints the rules by which a table's rows come and go, if it has any. */
-static void life_print(const struct graph *g, const struct graph_table *t)
+static void life_print(const struct graph *g, const struct graph_table *table)
 {
-    const struct row_life *l = &t->life;
-    if (!row_life_is_on(l)) return;
-    printf("life of %s: ", name_of(g, t->name));
-    if (l->admit > 1)
-        printf("admit %u by %s of %" PRIu64 " keys; ", l->admit, l->admit_by == ADMIT_EXACT ? "exact" : "bloom",
-               l->admit_keys);
-    if (l->counts)
-        printf("score %g (show - click) + %g click, decay %g; ", (double)l->score_show, (double)l->score_click,
-               (double)l->decay);
-    if (l->vector_score > 0) printf("vector from score %g; ", (double)l->vector_score);
-    if (l->delete_score > 0) printf("dies below score %g; ", (double)l->delete_score);
-    if (l->ttl) printf("dies unseen for more than %u periods; ", l->ttl);
-    if (l->row_max) printf("at most %" PRIu64 " rows; ", l->row_max);
+    const struct row_life *life = &table->life;
+    if (!row_life_is_on(life)) return;
+    printf("life of %s: ", name_of(g, table->name));
+    if (life->admit > 1)
+        printf("admit %u by %s of %" PRIu64 " keys; ", life->admit, life->admit_by == ADMIT_EXACT ? "exact" : "bloom",
+               life->admit_keys);
+    if (life->counts)
+        printf("score %g (show - click) + %g click, decay %g; ", (double)life->score_show, (double)life->score_click,
+               (double)life->decay);
+    if (life->vector_score > 0) printf("vector from score %g; ", (double)life->vector_score);
+    if (life->delete_score > 0) printf("dies below score %g; ", (double)life->delete_score);
+    if (life->ttl) printf("dies unseen for more than %u periods; ", life->ttl);
+    if (life->row_max) printf("at most %" PRIu64 " rows; ", life->row_max);
     printf("a period has %" PRIu64 " steps\n", g->header->period);
 }
 
@@ -283,18 +287,18 @@ static status tables_print(const struct graph *g)
     static const char *const titles[] = {"table", "dim", "bytes a row", "fields", "keys", "first values", "optimizer"};
     for (int i = 0; i < 7; i++) cell(&grid, "%s", titles[i]);
     for (uint32_t i = 0; i < g->table_count; i++) {
-        const struct graph_table *t = &g->tables[i];
+        const struct graph_table *table = &g->tables[i];
         char text[256];
-        cell(&grid, "%s", name_of(g, t->name));
-        cell(&grid, "%u%s", t->dim, t->store == TABLE_BF16 ? " bf16" : "");
-        cell_count(&grid, t->span_floats * sizeof(float));
-        cell(&grid, "%u", t->field_count);
-        cell(&grid, "%u", t->key_count_max);
-        if (t->init == INIT_ZEROS)
+        cell(&grid, "%s", name_of(g, table->name));
+        cell(&grid, "%u%s", table->dim, table->store == TABLE_BF16 ? " bf16" : "");
+        cell_count(&grid, table->span_floats * sizeof(float));
+        cell(&grid, "%u", table->field_count);
+        cell(&grid, "%u", table->key_count_max);
+        if (table->init == INIT_ZEROS)
             cell(&grid, "zeros");
         else
-            cell(&grid, "%s %g", random_init_names[t->init], (double)t->init_scale);
-        optimizer_words(&g->optimizers[t->optimizer], text, sizeof text);
+            cell(&grid, "%s %g", random_init_names[table->init], (double)table->init_scale);
+        optimizer_words(&g->optimizers[table->optimizer], text, sizeof text);
         cell(&grid, "%s", text);
     }
     TRY(grid_print(&grid,
@@ -450,12 +454,12 @@ static status dot_print(const struct graph *g)
     dot_text(name_of(g, g->header->name));
     printf("\" {\n  node [shape=box, fontname=\"Helvetica\", fontsize=11];\n  edge [fontname=\"Helvetica\", "
            "fontsize=9];\n");
-    for (uint32_t l = 0; l < g->layer_count; l++) {
-        printf("  subgraph cluster_%u {\n    label=\"", l);
-        dot_text(name_of(g, g->layers[l].name));
+    for (uint32_t layer = 0; layer < g->layer_count; layer++) {
+        printf("  subgraph cluster_%u {\n    label=\"", layer);
+        dot_text(name_of(g, g->layers[layer].name));
         printf("\"; fontname=\"Helvetica\"; fontsize=10; color=gray; labeljust=l;\n");
         for (uint32_t i = 0; i < g->forward_count; i++)
-            if (g->nodes[i].layer == l) dot_node(g, i);
+            if (g->nodes[i].layer == layer) dot_node(g, i);
         printf("  }\n");
     }
     for (uint32_t i = 0; i < g->table_count; i++) {

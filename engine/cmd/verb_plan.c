@@ -634,13 +634,14 @@ static const struct flag pretrain_flags[] = {
 static status run_pretrain(const char *const *positionals, const void *options_pointer)
 {
     (void)positionals;
-    const struct pretrain_flags *f = options_pointer;
-    bool is_elman = strcmp(f->cell, "elman") == 0;
-    if (!is_elman && strcmp(f->cell, "lstm") != 0) FAIL(USAGE, "--cell: expected lstm or elman, found \"%s\"", f->cell);
+    const struct pretrain_flags *given = options_pointer;
+    bool is_elman = strcmp(given->cell, "elman") == 0;
+    if (!is_elman && strcmp(given->cell, "lstm") != 0)
+        FAIL(USAGE, "--cell: expected lstm or elman, found \"%s\"", given->cell);
     struct policy *policy;
-    TRY(policy_make(&policy, is_elman ? POLICY_ELMAN : POLICY_LSTM, f->seed));
-    status st = policy_pretrain(policy, f->seed, f->count, f->evaluations);
-    if (st == ST_OK) st = policy_write(policy, f->out);
+    TRY(policy_make(&policy, is_elman ? POLICY_ELMAN : POLICY_LSTM, given->seed));
+    status st = policy_pretrain(policy, given->seed, given->count, given->evaluations);
+    if (st == ST_OK) st = policy_write(policy, given->out);
     policy_free(policy);
     return st;
 }

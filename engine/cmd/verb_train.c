@@ -249,11 +249,11 @@ static status sets_tell(const struct session *s, struct train_options *options)
 }
 
 /* Notes files of eval.exclude as inputs: they are opened when evaluation begins, long after outputs are checked. */
-static status exclude_note(const struct setup *s)
+static status exclude_note(const struct setup *setup)
 {
     char *paths;
-    if (*s->settings.eval_exclude == 0) return ST_OK;
-    TRY(setup_paths(s, "eval.exclude", s->settings.eval_exclude, &paths));
+    if (*setup->settings.eval_exclude == 0) return ST_OK;
+    TRY(setup_paths(setup, "eval.exclude", setup->settings.eval_exclude, &paths));
     status st = inputs_add("eval.exclude", paths);
     free(paths);
     return st;

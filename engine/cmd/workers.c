@@ -36,7 +36,7 @@ static status net_read(struct subject *s, const struct planner_source *source)
     struct net net = {0};
     double flops[RESOURCE_TYPES_MAX];
     TRY(cluster_read(&cluster, source->cluster_path));
-    for (uint32_t t = 0; t < cluster.type_count; t++) flops[t] = cluster.types[t].rates.flops;
+    for (uint32_t type = 0; type < cluster.type_count; type++) flops[type] = cluster.types[type].rates.flops;
     status st;
     TRY_GOTO(workers_cluster_of(&s->cluster, &cluster), end);
     TRY_GOTO(net_make(&net, source->net, source->classes), end);
@@ -98,11 +98,11 @@ static status one_try(struct subject *s, const struct workers_asked *asked, allo
 static status all_try(struct subject *s, const struct workers_asked *asked)
 {
     for (uint32_t a = 0; a < ALLOCATION_ID_COUNT; a++)
-        for (uint32_t p = 0; p < PLACEMENT_COUNT; p++) {
+        for (uint32_t placement = 0; placement < PLACEMENT_COUNT; placement++) {
             const bool is_asked =
                 strcmp(asked->allocation, "auto") == 0 || strcmp(asked->allocation, allocation_names[a]) == 0;
-            if (!is_asked || (asked->placement && strcmp(asked->placement, placement_names[p]) != 0)) continue;
-            TRY(one_try(s, asked, (allocation_id)a, (enum placement)p));
+            if (!is_asked || (asked->placement && strcmp(asked->placement, placement_names[placement]) != 0)) continue;
+            TRY(one_try(s, asked, (allocation_id)a, (enum placement)placement));
         }
     return ST_OK;
 }
