@@ -169,11 +169,11 @@ struct moment {
     double mean, square_sum;
 };
 
-static void moment_add(struct moment *m, double x)
+static void moment_add(struct moment *moment, double x)
 {
-    double from_mean = x - m->mean;
-    m->mean += from_mean / (double)++m->count;
-    m->square_sum += from_mean * (x - m->mean);
+    double from_mean = x - moment->mean;
+    moment->mean += from_mean / (double)++moment->count;
+    moment->square_sum += from_mean * (x - moment->mean);
 }
 
 static status moments_read(struct reader *reader, uint32_t column_count, struct moment *moment)
@@ -320,10 +320,12 @@ static status tree_schema(const struct compile_source *s, struct tree_sample *t,
 }
 
 /* The usual examples of a micro-batch. */
-static uint32_t micro_of(const struct settings *s)
+static uint32_t micro_of(const struct settings *settings)
 {
-    uint32_t lane = s->train_batch / (s->train_lanes ? s->train_lanes : 1);
-    uint32_t micro = s->train_micro ? s->train_micro : lane < GRAPH_MICRO_USUAL ? lane : GRAPH_MICRO_USUAL;
+    uint32_t lane = settings->train_batch / (settings->train_lanes ? settings->train_lanes : 1);
+    uint32_t micro = settings->train_micro      ? settings->train_micro
+                     : lane < GRAPH_MICRO_USUAL ? lane
+                                                : GRAPH_MICRO_USUAL;
     return micro ? micro : 1;
 }
 

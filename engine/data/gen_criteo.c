@@ -61,16 +61,16 @@ struct gen_criteo {
 };
 
 /* A bijection of 32 bits: every step can be undone. */
-static uint32_t mix(uint32_t x, uint32_t key)
+static uint32_t mix(uint32_t bits, uint32_t key)
 {
-    x ^= key;
-    x *= UINT32_C(0x9E3779B1);
-    x ^= x >> 16;
-    x *= UINT32_C(0x85EBCA77);
-    x ^= x >> 13;
-    x *= UINT32_C(0xC2B2AE3D);
-    x ^= x >> 16;
-    return x;
+    bits ^= key;
+    bits *= UINT32_C(0x9E3779B1);
+    bits ^= bits >> 16;
+    bits *= UINT32_C(0x85EBCA77);
+    bits ^= bits >> 13;
+    bits *= UINT32_C(0xC2B2AE3D);
+    bits ^= bits >> 16;
+    return bits;
 }
 
 static void value_make(const struct gen_criteo *gen, uint32_t field, uint32_t k, struct value *value)
@@ -196,10 +196,10 @@ size_t gen_criteo_row(const struct gen_criteo *gen, uint64_t row, char *line, st
     }
     double sum = 0, group_sum[GROUPS] = {0}, group_squares = 0;
     for (uint32_t j = 0; j < GEN_CRITEO_FIELDS; j++) {
-        uint32_t a = w[2 * j], b = w[2 * j + 1];
+        uint32_t high = w[2 * j], low = w[2 * j + 1];
         *at++ = '\t';
-        if (b % 4096 < EMPTY_FIELD) continue;
-        uint32_t k = value_draw(gen, random_unit_f64(a, b));
+        if (low % 4096 < EMPTY_FIELD) continue;
+        uint32_t k = value_draw(gen, random_unit_f64(high, low));
         struct value rare;
         const struct value *value = &rare;
         if (k <= gen->cache_count)

@@ -83,11 +83,11 @@ static uint32_t draw_below(struct draw *d, uint32_t count) { return (uint32_t)((
 /* k in 1 .. count with P(k) about k^-zipf: the inverse of the integral of x^-zipf from 1 to count + 1. */
 static uint32_t draw_rank(const struct gen_graph *g, struct draw *d, uint32_t count)
 {
-    double u = draw_unit(d), a = g->o.zipf, top = fmath_log(count + 1.0), x;
-    if (fabs(a - 1) < 1e-6)
+    double u = draw_unit(d), zipf = g->o.zipf, top = fmath_log(count + 1.0), x;
+    if (fabs(zipf - 1) < 1e-6)
         x = fmath_exp(u * top);
     else
-        x = fmath_exp(fmath_log1p(u * (fmath_exp((1 - a) * top) - 1)) / (1 - a));
+        x = fmath_exp(fmath_log1p(u * (fmath_exp((1 - zipf) * top) - 1)) / (1 - zipf));
     return x < 1 ? 1 : x >= count ? count : (uint32_t)x;
 }
 
@@ -349,9 +349,9 @@ struct gen_tree {
     char *at;
 };
 
-static bool kind_takes(const struct reader_kind *k, uint32_t child_count)
+static bool kind_takes(const struct reader_kind *kind, uint32_t child_count)
 {
-    return child_count >= k->children_min && child_count <= k->children_max && !(child_count && k->needs_word);
+    return child_count >= kind->children_min && child_count <= kind->children_max && !(child_count && kind->needs_word);
 }
 
 static uint32_t leaves_max(const struct gen_graph *g)
@@ -578,8 +578,8 @@ static size_t row_bytes_of(const struct gen_graph *g, uint32_t *ids_max)
     const struct reader_schema *s = g->o.schema;
     size_t bytes = TEXT_MAX * ((size_t)s->example.dense_count + 4) + g->label_bytes_max;
     for (uint32_t i = 0; i < s->example.label_count; i++) {
-        uint32_t v = s->label[i].vocabulary;
-        bytes += g->label_bytes_max + vocabulary_bytes_max(v == READER_NONE ? NULL : &s->vocabulary[v]);
+        uint32_t index = s->label[i].vocabulary;
+        bytes += g->label_bytes_max + vocabulary_bytes_max(index == READER_NONE ? NULL : &s->vocabulary[index]);
     }
     for (uint32_t i = 0; i < g->field_count; i++) {
         const struct gen_field *f = &g->fields[i];
