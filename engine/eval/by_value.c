@@ -271,20 +271,20 @@ status by_value_tell(struct by_value *by, const char *set)
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-status by_value_open(struct by_value **out, const struct graph *g, struct columns *columns, uint32_t value_max)
+status by_value_open(struct by_value **out, const struct graph *graph, struct columns *columns, uint32_t value_max)
 {
     *out = NULL;
     struct by_value *by = calloc(1, sizeof *by);
     if (by == NULL) FAIL(MEMORY, "no memory for figures by value");
     by->columns = columns;
     by->value_max = value_max;
-    by->has_weight = graph_example(g).has_weight;
+    by->has_weight = graph_example(graph).has_weight;
     status st;
-    TRY_GOTO(heads_open(&by->heads, g), failed);
+    TRY_GOTO(heads_open(&by->heads, graph), failed);
     for (uint32_t i = 0; i < by->heads.count; i++) by->heads.items[i].metrics.has_group = false;
     by->next = calloc(columns_count(columns), sizeof *by->next);
     by->samples = calloc(by->heads.count, sizeof *by->samples);
-    by->batch = calloc(graph_batch(g).micro, sizeof *by->batch);
+    by->batch = calloc(graph_batch(graph).micro, sizeof *by->batch);
     *out = by;
     if (by->next && by->samples && by->batch) return ST_OK;
     st = status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for figures by value");

@@ -28,11 +28,11 @@ uint32_t head_predict_count(const struct graph *g, const struct graph_node *loss
     return op_table[loss->op].predicts == OP_PREDICTS_CLASSES && cols > 2 ? cols : 1;
 }
 
-static void classes_predict(const float *x, uint32_t count, double *values)
+static void classes_predict(const float *logit, uint32_t count, double *values)
 {
-    double greatest = (double)x[0], sum = 0;
-    for (uint32_t j = 1; j < count; j++) greatest = (double)x[j] > greatest ? (double)x[j] : greatest;
-    for (uint32_t j = 0; j < count; j++) sum += values[j] = fmath_exp((double)x[j] - greatest);
+    double greatest = (double)logit[0], sum = 0;
+    for (uint32_t j = 1; j < count; j++) greatest = (double)logit[j] > greatest ? (double)logit[j] : greatest;
+    for (uint32_t j = 0; j < count; j++) sum += values[j] = fmath_exp((double)logit[j] - greatest);
     for (uint32_t j = 0; j < count; j++) values[j] /= sum;
 }
 
@@ -56,18 +56,18 @@ void head_predict_node(const struct op_context *c, const struct graph_node *loss
 {
     struct view in = op_in(c, loss, 0);
     const uint32_t cols = op_predict_cols(c->graph, loss);
-    const float *x = in.data + (size_t)b * in.stride + (size_t)place * cols;
+    const float *row = in.data + (size_t)b * in.stride + (size_t)place * cols;
     enum op_predicts predicts = op_table[loss->op].predicts;
     if (predicts == OP_PREDICTS_PROBABILITY)
-        values[0] = fmath_sigmoid((double)x[0]);
+        values[0] = fmath_sigmoid((double)row[0]);
     else if (predicts == OP_PREDICTS_CLASSES && cols == 2)
-        values[0] = fmath_sigmoid((double)x[1] - (double)x[0]);
+        values[0] = fmath_sigmoid((double)row[1] - (double)row[0]);
     else if (predicts == OP_PREDICTS_CLASSES)
-        classes_predict(x, cols, values);
+        classes_predict(row, cols, values);
     else if (loss->op == OP_ID_shared_softmax)
         values[0] = target_logit(c, loss, b);
     else
-        values[0] = (double)x[0];
+        values[0] = (double)row[0];
 }
 
 /* --- what a kind adds of an example: up to two sums, each times the example's weight ----------- */
@@ -95,11 +95,12 @@ static void softmax_add(const struct seen *s, uint32_t b, double sums[2])
 {
     const uint32_t cols = op_predict_cols(s->c->graph, s->n);
     struct view in = input_of(s, 0);
-    const float *x = in.data + (size_t)b * in.stride, target = x[(uint32_t)at(input_of(s, op_label_input(s->n)), b, 0)];
+    const float *row = in.data + (size_t)b * in.stride,
+                target = row[(uint32_t)at(input_of(s, op_label_input(s->n)), b, 0)];
     uint32_t above = 0, equal = 0;
     for (uint32_t j = 0; j < cols; j++) {
-        above += !(x[j] <= target);
-        equal += x[j] == target;
+        above += !(row[j] <= target);
+        equal += row[j] == target;
     }
     sums[0] = (double)at(op_saved(s->c, s->n, 0), b, LOSS_SAVED_LOSS);
     sums[1] = above == 0 ? 1.0 / equal : 0;
@@ -429,14 +430,14 @@ const float *heads_terms_weights(const struct heads *heads, const void *from, ui
     return terms_at(heads, count, (void *)(uintptr_t)from).weight;
 }
 
-void heads_terms_samples(const struct heads *heads, const void *from, uint32_t count, uint32_t h,
+void heads_terms_samples(const struct heads *heads, const void *from, uint32_t count, uint32_t index,
                          union head_sample *samples)
 {
     const uint8_t *at = terms_at(heads, count, (void *)(uintptr_t)from).head; /* which are only read */
-    for (uint32_t i = 0; i < h; i++) at += count * head_term_bytes(&heads->items[i]);
-    for (uint32_t e = 0; e < count; e++, at += head_term_bytes(&heads->items[h])) {
+    for (uint32_t i = 0; i < index; i++) at += count * head_term_bytes(&heads->items[i]);
+    for (uint32_t e = 0; e < count; e++, at += head_term_bytes(&heads->items[index])) {
         double sums[2];
-        if (heads->items[h].how == &binary) {
+        if (heads->items[index].how == &binary) {
             memcpy(&samples[e], at, sizeof samples[e]);
             continue;
         }
@@ -480,12 +481,12 @@ static status ranked_finish(struct heads *heads)
 
 static status binary_finish(struct head *head)
 {
-    struct metrics_result r;
-    TRY(metrics_finish(&head->metrics, &r));
-    const double values[] = {r.auc, r.logloss, r.ne, r.calibration, r.pr_auc, r.group_auc};
+    struct metrics_result found;
+    TRY(metrics_finish(&head->metrics, &found));
+    const double values[] = {found.auc, found.logloss, found.ne, found.calibration, found.pr_auc, found.group_auc};
     memcpy(head->values, values, sizeof values);
-    memcpy(head->bins, r.bins, sizeof r.bins);
-    memcpy(head->tenths, r.tenths, sizeof r.tenths);
+    memcpy(head->bins, found.bins, sizeof found.bins);
+    memcpy(head->tenths, found.tenths, sizeof found.tenths);
     return ST_OK;
 }
 

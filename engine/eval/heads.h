@@ -103,9 +103,9 @@ union head_sample {
 /* Sets samples[0 .. example_count) for a micro-batch whose forward pass is done. Without `all` only the
  * numbers of a loss's main figure, which training has, too; the rest is NaN. */
 void head_samples(const struct head *head, const struct op_context *c, bool all, union head_sample *samples);
-/* The same from terms of example_count examples: the samples of head h, with `all`; whether example e counts
- * for no figure; the weights, or NULL where all are 1. */
-void heads_terms_samples(const struct heads *heads, const void *terms, uint32_t example_count, uint32_t h,
+/* The same from terms of example_count examples: the samples of head `index`, with `all`; whether example e
+ * counts for no figure; the weights, or NULL where all are 1. */
+void heads_terms_samples(const struct heads *heads, const void *terms, uint32_t example_count, uint32_t index,
                          union head_sample *samples);
 bool heads_terms_are_left_out(const struct heads *heads, const void *terms, uint32_t example_count, uint32_t e);
 const float *heads_terms_weights(const struct heads *heads, const void *terms, uint32_t example_count);

@@ -83,7 +83,7 @@ status metrics_reserve(struct metrics *metrics, uint64_t example_count)
 
 static void bin_add(struct metrics_bin *bins, double prediction, bool is_positive, double weight)
 {
-    if (isnan(prediction)) return; /* the loss shows it */
+    if (isnan(prediction)) return; /* a NaN shows in the loss */
     uint32_t i = (uint32_t)(prediction * METRICS_BINS);
     struct metrics_bin *bin = &bins[i < METRICS_BINS ? i : METRICS_BINS - 1];
     bin->example_count++;
@@ -294,7 +294,7 @@ static void bins_finish(const struct metrics_bin *sums, struct metrics_bin *mean
 
 status metrics_finish(struct metrics *metrics, struct metrics_result *result)
 {
-    double n = metrics->weight_sum, positives = metrics->positive_sum;
+    double weight = metrics->weight_sum, positives = metrics->positive_sum;
     *result = (struct metrics_result){.example_count = metrics->example_count,
                                       .auc = NAN,
                                       .pr_auc = NAN,
@@ -302,11 +302,11 @@ status metrics_finish(struct metrics *metrics, struct metrics_result *result)
                                       .logloss = NAN,
                                       .ne = NAN,
                                       .calibration = NAN};
-    if (n > 0) result->logloss = metrics->loss_sum / n;
+    if (weight > 0) result->logloss = metrics->loss_sum / weight;
     if (positives > 0) result->calibration = metrics->prediction_sum / positives;
     /* A score that is not a number has no place in an order; the loss shows it. */
-    if (positives > 0 && positives < n && !isnan(metrics->loss_sum)) {
-        double ctr = positives / n;
+    if (positives > 0 && positives < weight && !isnan(metrics->loss_sum)) {
+        double ctr = positives / weight;
         result->ne = result->logloss / -(ctr * fmath_log(ctr) + (1 - ctr) * fmath_log(1 - ctr));
         if (metrics->has_group) result->group_auc = metrics_records_group_auc(metrics->record, metrics->example_count);
         areas_find(metrics, result);

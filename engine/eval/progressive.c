@@ -41,7 +41,7 @@ struct progressive {
     struct reduce *reduce;                          /* with several nodes; NULL: one node, without the following */
     bool measures;                                  /* this node does */
     uint32_t record_bytes;                          /* of an example's record: a sample of each loss, and a weight */
-    bool *ring_own;                                 /* [window]: this node has predicted it */
+    bool *ring_own;                                 /* [window]: this node has predicted the example */
     float *line_weight;
     /* by the thread that ends steps */
     uint64_t ring_end; /* examples that have entered the window: number n is at n % window */
@@ -187,8 +187,8 @@ static void ring_pass(struct progressive *p, uint32_t count, bool is_own)
 
 void progressive_step(struct progressive *p, const struct step_done *done)
 {
-    for (uint32_t m = 0; (uint64_t)m * p->batch.micro < done->example_count; m++) {
-        const uint32_t index = cell_of(p, done->step, m), left = done->example_count - m * p->batch.micro,
+    for (uint32_t micro = 0; (uint64_t)micro * p->batch.micro < done->example_count; micro++) {
+        const uint32_t index = cell_of(p, done->step, micro), left = done->example_count - micro * p->batch.micro,
                        count = left < p->batch.micro ? left : p->batch.micro;
         const size_t begin = (size_t)index * p->batch.micro;
         struct cell *cell = &p->cells[index];

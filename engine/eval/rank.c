@@ -303,9 +303,9 @@ static status query_finish(struct rank *r, uint32_t index)
 static status queries_finish(struct rank *r)
 {
     if (r->query_count == 0) return ST_OK;
-    const struct cpu_kernels *k = r->kernels;
-    k->score(r->scores, (size_t)r->panel_count * k->panel_words, r->query_vector, r->dim, r->query_count, r->panels,
-             r->panel_count, r->dim);
+    const struct cpu_kernels *kernels = r->kernels;
+    kernels->score(r->scores, (size_t)r->panel_count * kernels->panel_words, r->query_vector, r->dim, r->query_count,
+                   r->panels, r->panel_count, r->dim);
     for (uint32_t i = 0; i < r->query_count; i++) TRY(query_finish(r, i));
     r->query_count = 0;
     return ST_OK;
@@ -589,10 +589,10 @@ static status memory_open(struct rank *r)
 }
 
 /* Reads eval.top and eval.cutoffs; `top` becomes the greatest. */
-static status cutoffs_read(struct rank *r, const struct settings *s)
+static status cutoffs_read(struct rank *r, const struct settings *settings)
 {
-    const char *at = s->eval_cutoffs;
-    r->cutoff[0] = r->top = s->eval_top;
+    const char *at = settings->eval_cutoffs;
+    r->cutoff[0] = r->top = settings->eval_top;
     r->cutoff_count = 1;
     while (*(at += strspn(at, " ")) != 0) {
         char *end;
@@ -602,7 +602,7 @@ static status cutoffs_read(struct rank *r, const struct settings *s)
         if (!is_number || (*at && *at != ',') || r->cutoff_count == RANK_CUTOFFS_MAX)
             FAIL(INVALID,
                  "eval.cutoffs: expected at most %d numbers from 1 to %d, with commas between them, found \"%s\"",
-                 RANK_CUTOFFS_MAX - 1, CUTOFF_MAX, s->eval_cutoffs);
+                 RANK_CUTOFFS_MAX - 1, CUTOFF_MAX, settings->eval_cutoffs);
         at += *at == ',';
         r->cutoff[r->cutoff_count++] = (uint32_t)k;
         if (k > r->top) r->top = (uint32_t)k;

@@ -207,8 +207,8 @@ struct relevant {
 
 static int word_order(const void *a_pointer, const void *b_pointer)
 {
-    const uint32_t *a = a_pointer, *b = b_pointer;
-    return (*a > *b) - (*a < *b);
+    const uint32_t *one = a_pointer, *other = b_pointer;
+    return (*one > *other) - (*one < *other);
 }
 
 static void sums_add(struct rank_figures *sums, const uint32_t *best, uint32_t cutoff, const struct relevant *r)
