@@ -71,7 +71,7 @@ static uint16_t scale_of(const float *vector, uint32_t dim)
 {
     float most = 0;
     for (uint32_t i = 0; i < dim; i++) most = fmaxf(most, fabsf(vector[i]));
-    uint16_t bits = bf16_bits(most / INT8_MAX_F); /* cut off: it may be too small */
+    uint16_t bits = bf16_bits(most / INT8_MAX_F); /* cut off: the scale may be too small */
     while (most > 0 && (bf16_float(bits) == 0 || bf16_float(bits) * INT8_MAX_F < most)) bits++;
     return bits;
 }
@@ -170,15 +170,15 @@ static status all_put(struct lean *l)
 static void header_make(struct lean *l)
 {
     const struct model *m = l->model;
-    const struct graph_header *g = m->graph->header;
+    const struct graph_header *header = m->graph->header;
     l->header = (struct lean_header){.magic = GRAPH_MODEL_MAGIC,
                                      .version = LEAN_VERSION,
                                      .header_bytes = sizeof l->header,
-                                     .model_hash = g->model_hash,
+                                     .model_hash = header->model_hash,
                                      .step = m->progress.step,
                                      .epoch = m->progress.epoch,
                                      .examples = m->progress.examples,
-                                     .param_floats = g->param_floats,
+                                     .param_floats = header->param_floats,
                                      .table_count = m->graph->table_count,
                                      .store = l->options->store};
     memcpy(l->header.tag, m->tag, sizeof l->header.tag);
@@ -344,15 +344,15 @@ static status not_finite(const struct reading *r, const char *what)
 }
 
 /* Reads a vector into the span of a row of the graph's table. */
-static status vector_read(const struct reading *r, const struct lean_table *t, uint64_t row,
+static status vector_read(const struct reading *r, const struct lean_table *stored, uint64_t row,
                           const struct graph_table *to, float *span)
 {
-    const uint8_t *from = r->image + t->vector_offset + row * vector_bytes(r->header->store, t->dim);
+    const uint8_t *from = r->image + stored->vector_offset + row * vector_bytes(r->header->store, stored->dim);
     uint16_t scale_bits = 0;
     if (r->header->store == LEAN_INT8)
-        memcpy(&scale_bits, r->image + t->scale_offset + row * sizeof scale_bits, sizeof scale_bits);
+        memcpy(&scale_bits, r->image + stored->scale_offset + row * sizeof scale_bits, sizeof scale_bits);
     const float scale = bf16_float(scale_bits);
-    for (uint32_t i = 0; i < t->dim; i++) {
+    for (uint32_t i = 0; i < stored->dim; i++) {
         uint16_t upper;
         float x;
         if (r->header->store == LEAN_F32) {
@@ -371,15 +371,15 @@ static status vector_read(const struct reading *r, const struct lean_table *t, u
 
 static status table_read(const struct reading *r, struct model *model, uint32_t table)
 {
-    const struct lean_table *t = &r->tables[table];
-    const uint64_t *key = (const void *)(r->image + t->key_offset);
-    for (uint64_t i = 0; i < t->row_count; i++) {
+    const struct lean_table *stored = &r->tables[table];
+    const uint64_t *key = (const void *)(r->image + stored->key_offset);
+    for (uint64_t i = 0; i < stored->row_count; i++) {
         float *span;
         if (i > 0 && key[i] <= key[i - 1])
             FAIL(INVALID, "%s: byte %" PRIu64 ": expected keys in ascending order", r->path,
-                 r->begin + t->key_offset + i * sizeof *key);
+                 r->begin + stored->key_offset + i * sizeof *key);
         TRY(store_insert(model->store, table, key[i], &span));
-        TRY(vector_read(r, t, i, &model->graph->tables[table], span));
+        TRY(vector_read(r, stored, i, &model->graph->tables[table], span));
     }
     return ST_OK;
 }

@@ -54,7 +54,8 @@ status manifest_make(struct manifest *manifest, uint32_t table_count, uint32_t t
 
 void manifest_free(struct manifest *manifest)
 {
-    for (uint32_t t = 0; manifest->tables != NULL && t < manifest->table_count; t++) free(manifest->tables[t].part);
+    for (uint32_t table = 0; manifest->tables != NULL && table < manifest->table_count; table++)
+        free(manifest->tables[table].part);
     free(manifest->tables);
     free(manifest->tensors);
     model_data_close(&manifest->data);
@@ -136,10 +137,10 @@ static json_t *table_json(const struct manifest_table *t)
 static json_t *stream_json(const struct model_data *d)
 {
     char hash[HASH_DIGITS + 1];
-    const struct reader_mark *m = d->mark_count ? &d->mark[d->mark_count - 1] : NULL;
-    if (m == NULL || !m->is_hashed) return NULL;
-    hash_print(hash, m->xxh3);
-    return json_pack("{s:[I, I, s]}", "stream", (json_int_t)m->example, (json_int_t)m->byte, hash);
+    const struct reader_mark *mark = d->mark_count ? &d->mark[d->mark_count - 1] : NULL;
+    if (mark == NULL || !mark->is_hashed) return NULL;
+    hash_print(hash, mark->xxh3);
+    return json_pack("{s:[I, I, s]}", "stream", (json_int_t)mark->example, (json_int_t)mark->byte, hash);
 }
 
 /* NULL: the data are not known. Names of files may be any bytes, too. */
@@ -155,10 +156,11 @@ static json_t *data_json(const struct model_data *d)
                                                (json_int_t)d->file[i].bytes, "xxh3", hash));
     }
     for (uint32_t i = 0; i < d->mark_count; i++) {
-        const struct reader_mark *m = &d->mark[i];
-        json_array_append_new(marks, json_pack("[I, I, I, I, I, I, I]", (json_int_t)m->example, (json_int_t)m->path,
-                                               (json_int_t)m->byte, (json_int_t)m->line, (json_int_t)m->bad_count,
-                                               (json_int_t)m->cut_count, (json_int_t)m->unknown_count));
+        const struct reader_mark *mark = &d->mark[i];
+        json_array_append_new(marks,
+                              json_pack("[I, I, I, I, I, I, I]", (json_int_t)mark->example, (json_int_t)mark->path,
+                                        (json_int_t)mark->byte, (json_int_t)mark->line, (json_int_t)mark->bad_count,
+                                        (json_int_t)mark->cut_count, (json_int_t)mark->unknown_count));
     }
     return json_pack("{s:o, s:o}", "files", files, "marks", marks);
 }
@@ -170,9 +172,9 @@ static json_t *manifest_json(const struct manifest *m)
     json_t *tables = json_array(), *tensors = json_array();
     for (uint32_t i = 0; i < m->table_count; i++) json_array_append_new(tables, table_json(&m->tables[i]));
     for (uint32_t i = 0; i < m->tensor_count; i++) {
-        const struct manifest_tensor *t = &m->tensors[i];
-        json_array_append_new(tensors, json_pack("{s:s, s:[I, I]}", "name", t->name, "shape", (json_int_t)t->shape[0],
-                                                 (json_int_t)t->shape[1]));
+        const struct manifest_tensor *tensor = &m->tensors[i];
+        json_array_append_new(tensors, json_pack("{s:s, s:[I, I]}", "name", tensor->name, "shape",
+                                                 (json_int_t)tensor->shape[0], (json_int_t)tensor->shape[1]));
     }
     if (json_array_size(tables) != m->table_count || json_array_size(tensors) != m->tensor_count) {
         json_decref(tables);
@@ -319,13 +321,13 @@ static status table_read(struct manifest_table *t, const char *path, json_t *jso
     return ST_OK;
 }
 
-static status tensor_read(struct manifest_tensor *t, const char *path, json_t *json, size_t index)
+static status tensor_read(struct manifest_tensor *tensor, const char *path, json_t *json, size_t index)
 {
     json_error_t error;
     json_int_t rows, cols;
-    if (json_unpack_ex(json, &error, 0, "{s:s, s:[I, I!]}", "name", &t->name, "shape", &rows, &cols) != 0)
+    if (json_unpack_ex(json, &error, 0, "{s:s, s:[I, I!]}", "name", &tensor->name, "shape", &rows, &cols) != 0)
         FAIL(INVALID, "%s: tensor %zu: %s", path, index, error.text);
-    if (!natural(rows, UINT32_MAX, &t->shape[0]) || !natural(cols, UINT32_MAX, &t->shape[1]))
+    if (!natural(rows, UINT32_MAX, &tensor->shape[0]) || !natural(cols, UINT32_MAX, &tensor->shape[1]))
         FAIL(INVALID, "%s: tensor %zu: its shape is impossible", path, index);
     return ST_OK;
 }
@@ -359,7 +361,7 @@ static status data_file_read(struct model_data_file *f, const char *path, json_t
 }
 
 /* `before`: the mark before this one, or NULL. */
-static status mark_read(struct reader_mark *m, const char *path, json_t *json, const struct reader_mark *before,
+static status mark_read(struct reader_mark *mark, const char *path, json_t *json, const struct reader_mark *before,
                         uint32_t file_count)
 {
     json_error_t error;
@@ -368,12 +370,12 @@ static status mark_read(struct reader_mark *m, const char *path, json_t *json, c
     if (json_unpack_ex(json, &error, 0, "[I, I, I, I, I, I, I!]", &example, &file, &byte, &line, &bad, &cut,
                        &unknown) != 0)
         FAIL(INVALID, "%s: \"marks\": %s", path, error.text);
-    if (!natural(example, COUNT_MAX, &m->example) || !natural(file, file_count - 1, &file_u64) ||
-        !natural(byte, COUNT_MAX, &m->byte) || !natural(line, COUNT_MAX, &m->line) ||
-        !natural(bad, COUNT_MAX, &m->bad_count) || !natural(cut, COUNT_MAX, &m->cut_count) ||
-        !natural(unknown, COUNT_MAX, &m->unknown_count) || (before != NULL && before->example >= m->example))
+    if (!natural(example, COUNT_MAX, &mark->example) || !natural(file, file_count - 1, &file_u64) ||
+        !natural(byte, COUNT_MAX, &mark->byte) || !natural(line, COUNT_MAX, &mark->line) ||
+        !natural(bad, COUNT_MAX, &mark->bad_count) || !natural(cut, COUNT_MAX, &mark->cut_count) ||
+        !natural(unknown, COUNT_MAX, &mark->unknown_count) || (before != NULL && before->example >= mark->example))
         FAIL(INVALID, "%s: \"marks\": a number is impossible", path);
-    m->path = (uint32_t)file_u64;
+    mark->path = (uint32_t)file_u64;
     return ST_OK;
 }
 
@@ -382,12 +384,13 @@ static status stream_read(struct model_data *d, const char *path, json_t *json)
     json_error_t error;
     json_int_t example, byte;
     const char *hash;
-    struct reader_mark *m = &d->mark[0];
+    struct reader_mark *mark = &d->mark[0];
     if (json_unpack_ex(json, &error, 0, "[I, I, s!]", &example, &byte, &hash) != 0)
         FAIL(INVALID, "%s: \"stream\": %s", path, error.text);
-    if (!natural(example, COUNT_MAX, &m->example) || !natural(byte, COUNT_MAX, &m->byte) || !hash_parse(hash, &m->xxh3))
+    if (!natural(example, COUNT_MAX, &mark->example) || !natural(byte, COUNT_MAX, &mark->byte) ||
+        !hash_parse(hash, &mark->xxh3))
         FAIL(INVALID, "%s: \"stream\": a number or checksum is impossible", path);
-    m->is_hashed = true;
+    mark->is_hashed = true;
     d->mark_count = 1;
     return ST_OK;
 }

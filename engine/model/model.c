@@ -62,16 +62,17 @@ static status floats_take(const char *part, uint64_t count, float **floats)
 }
 
 /* Element e, counted without padding, is value e % 4 of item e / 4 (random.h). */
-static void param_init(const struct model *model, const struct graph_tensor *t, uint32_t param_index)
+static void param_init(const struct model *model, const struct graph_tensor *tensor, uint32_t param_index)
 {
     struct random_stream stream = random_stream(model->graph->header->seed, RANDOM_PARAM, param_index);
-    float *weight = model->param + t->offset;
-    uint64_t count = (uint64_t)t->rows * t->cols;
-    if (t->init == INIT_ZEROS) return; /* the memory is zero already */
+    float *weight = model->param + tensor->offset;
+    uint64_t count = (uint64_t)tensor->rows * tensor->cols;
+    if (tensor->init == INIT_ZEROS) return; /* the memory is zero already */
     for (uint64_t e = 0; e < count; e += 4) {
-        float four[4] = {t->init_scale, t->init_scale, t->init_scale, t->init_scale};
-        if (t->init != TENSOR_INIT_CONSTANT) random_fill(four, 4, t->init, t->init_scale, stream, e / 4);
-        for (uint64_t i = e; i < e + 4 && i < count; i++) weight[i / t->cols * t->stride + i % t->cols] = four[i - e];
+        float four[4] = {tensor->init_scale, tensor->init_scale, tensor->init_scale, tensor->init_scale};
+        if (tensor->init != TENSOR_INIT_CONSTANT) random_fill(four, 4, tensor->init, tensor->init_scale, stream, e / 4);
+        for (uint64_t i = e; i < e + 4 && i < count; i++)
+            weight[i / tensor->cols * tensor->stride + i % tensor->cols] = four[i - e];
     }
 }
 
@@ -98,20 +99,21 @@ void model_row_init(void *context, uint32_t table, uint64_t key, float *span)
 {
     const struct model *model = context;
     const struct graph *g = model->graph;
-    const struct graph_table *t = &g->tables[table];
-    const struct graph_optimizer *o = &g->optimizers[t->optimizer];
-    row_vector_begin(t, span, t->life.vector_score > 0 ? 1 : t->dim, random_stream(g->header->seed, RANDOM_ROW, table),
-                     key);
+    const struct graph_table *declared = &g->tables[table];
+    const struct graph_optimizer *o = &g->optimizers[declared->optimizer];
+    row_vector_begin(declared, span, declared->life.vector_score > 0 ? 1 : declared->dim,
+                     random_stream(g->header->seed, RANDOM_ROW, table), key);
     if (model->looks_up) return;
-    float *state = span + row_vector_floats(t);
+    float *state = span + row_vector_floats(declared);
     const struct optimizer *rule = &optimizer_table[o->kind];
     for (uint32_t s = 0; s < rule->state_count; s++) {
         float first = rule->state_init(o, s);
-        for (uint32_t k = 0; k < t->dim; k++) *state++ = first;
+        for (uint32_t k = 0; k < declared->dim; k++) *state++ = first;
     }
     for (uint32_t s = 0; s < rule->row_state_count; s++) *state++ = rule->state_init(o, rule->state_count + s);
     /* The counter of updates, if there is one, starts at 0, which the span has already. */
-    if (t->life.counts) row_counters_begin(span + graph_table_rule_floats(t), !(t->life.vector_score > 0));
+    if (declared->life.counts)
+        row_counters_begin(span + graph_table_rule_floats(declared), !(declared->life.vector_score > 0));
 }
 
 /* The store's own bytes for rows in RAM of a table whose rows are in files. */
@@ -231,25 +233,25 @@ void model_close(struct model *model)
 
 /* --- the dense part as arrays ----------------------------------------------------------------- */
 
-static status arrays_add(struct model_arrays *arrays, const struct model *model, const struct graph_tensor *t,
+static status arrays_add(struct model_arrays *arrays, const struct model *model, const struct graph_tensor *tensor,
                          bool with_state)
 {
     const struct graph *g = model->graph;
-    const char *name = graph_string(g, t->name);
-    const struct graph_update *u = &g->updates[t->update];
+    const char *name = graph_string(g, tensor->name);
+    const struct graph_update *u = &g->updates[tensor->update];
     uint32_t count = 1 + (with_state ? state_count(g, u) : 0);
     struct model_array *items = realloc(arrays->items, (arrays->count + count) * sizeof *items);
     if (items == NULL) FAIL(MEMORY, "no memory to list the parameters");
     arrays->items = items;
     for (uint32_t i = 0; i < count; i++) {
         struct model_array *a = &items[arrays->count];
-        *a = (struct model_array){.rows = t->rows, .cols = t->cols, .stride = t->stride};
+        *a = (struct model_array){.rows = tensor->rows, .cols = tensor->cols, .stride = tensor->stride};
         if (i == 0) {
-            a->data = model->param + t->offset;
+            a->data = model->param + tensor->offset;
             a->name = strdup(name);
         } else {
-            a->data = model->state + model->state_offset[t->update] + (i - 1) * u->param_count +
-                      (t->offset - u->param_offset);
+            a->data = model->state + model->state_offset[tensor->update] + (i - 1) * u->param_count +
+                      (tensor->offset - u->param_offset);
             if (asprintf(&a->name, "%s.state%u", name, i - 1) < 0) a->name = NULL;
         }
         if (a->name == NULL) FAIL(MEMORY, "no memory to list the parameters");

@@ -143,12 +143,12 @@ static status table_files(struct exporter *e, const char *stem, const struct tab
 
 static status table_export(struct exporter *e, uint32_t table)
 {
-    const struct graph_table *t = &e->model->graph->tables[table];
+    const struct graph_table *declared = &e->model->graph->tables[table];
     struct model_sorted *sorted = e->sorted;
     char *stem = NULL;
     status st = sorted->vt->open(sorted, table, &(struct model_sorted_filter){0});
-    const struct table_content content = {sorted, table, t->dim, sorted->table[table].row_count};
-    if (st == ST_OK) st = model_file_stem(&stem, graph_string(e->model->graph, t->name));
+    const struct table_content content = {sorted, table, declared->dim, sorted->table[table].row_count};
+    if (st == ST_OK) st = model_file_stem(&stem, graph_string(e->model->graph, declared->name));
     if (st == ST_OK) st = table_files(e, stem, &content);
     free(stem);
     sorted->vt->close(sorted, table);
@@ -202,8 +202,8 @@ status model_export_sorted(const struct model *model, struct model_sorted *sorte
     if (stat(file_path_join(manifest_path, path, MANIFEST_NAME), &ignored) == 0)
         FAIL(INVALID, "%s: the directory of a saved model; give another to export to", path);
     status st = dense_export(&e);
-    for (uint32_t t = 0; t < model->graph->table_count && st == ST_OK; t++) st = table_export(&e, t);
-    for (uint32_t t = 0; t < model->graph->table_count; t++) e.done.rows += sorted->table[t].row_count;
+    for (uint32_t table = 0; table < model->graph->table_count && st == ST_OK; table++) st = table_export(&e, table);
+    for (uint32_t table = 0; table < model->graph->table_count; table++) e.done.rows += sorted->table[table].row_count;
     st = files_end(&e, st);
     if (st == ST_OK && exported != NULL) *exported = e.done;
     return st;

@@ -206,12 +206,12 @@ static status save_admissions(struct save *s, const struct model_save_options *o
 status save_rows_open(struct save *s, uint32_t table, struct save_rows *rows, uint64_t row_count, void *block,
                       size_t block_bytes)
 {
-    const struct manifest_table *t = &s->manifest.tables[table];
+    const struct manifest_table *entry = &s->manifest.tables[table];
     char path[FILE_PATH_BYTES];
     TRY(s->sink ? file_writer_open_sink(&rows->file, s->table_name[table], s->sink)
                 : file_writer_open(&rows->file, file_path_join(path, s->path, s->table_name[table])));
-    const struct row_file_shape shape = {t->name, t->dim, t->span_floats,
-                                         t->store == TABLE_BF16 ? ROW_FILE_BF16 : ROW_FILE_F32};
+    const struct row_file_shape shape = {entry->name, entry->dim, entry->span_floats,
+                                         entry->store == TABLE_BF16 ? ROW_FILE_BF16 : ROW_FILE_F32};
     return row_writer_begin(&rows->rows, &rows->file, &shape, row_count, block, block_bytes);
 }
 

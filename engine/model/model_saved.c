@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <xxhash.h>
 
-/* A save between reading the manifest and opening its files may remove them. After so many saves
- * during one load the load fails. */
+/* A save between reading the manifest and opening its files may remove them. A load that
+ * meets this many saves fails. */
 #define ATTEMPTS_MAX 100
 #define MANIFEST_END ".json"
 
@@ -226,12 +226,12 @@ static status dense_verify(struct model_saved *s)
         FAIL(MISMATCH, "%s: %u tensors, where %s says %u", s->dense_path, s->dense.tensor_count, s->manifest_path,
              m->tensor_count);
     for (uint32_t i = 0; i < m->tensor_count; i++) {
-        const struct safetensors_tensor *t = &s->dense.tensors[i];
+        const struct safetensors_tensor *found = &s->dense.tensors[i];
         const struct manifest_tensor *said = &m->tensors[i];
-        if (strcmp(t->name, said->name) != 0 || t->type != SAFETENSORS_F32 || t->rank != 2 ||
-            t->shape[0] != said->shape[0] || t->shape[1] != said->shape[1])
+        if (strcmp(found->name, said->name) != 0 || found->type != SAFETENSORS_F32 || found->rank != 2 ||
+            found->shape[0] != said->shape[0] || found->shape[1] != said->shape[1])
             FAIL(MISMATCH, "%s: tensor %u is \"%.120s\", not the F32 [%" PRIu64 ", %" PRIu64 "] %.120s of %s",
-                 s->dense_path, i, t->name, said->shape[0], said->shape[1], said->name, s->manifest_path);
+                 s->dense_path, i, found->name, said->shape[0], said->shape[1], said->name, s->manifest_path);
     }
     return ST_OK;
 }

@@ -100,9 +100,9 @@ status model_sorted_own_open(struct model_sorted_own *own, const struct model *m
     const struct graph *g = model->graph;
     uint32_t floats = 0, dim = 0;
     *own = (struct model_sorted_own){.sorted = {.vt = &vt}, .model = model};
-    for (uint32_t t = 0; t < g->table_count; t++) {
-        if (g->tables[t].span_floats > floats) floats = g->tables[t].span_floats;
-        if (g->tables[t].dim > dim) dim = g->tables[t].dim;
+    for (uint32_t table = 0; table < g->table_count; table++) {
+        if (g->tables[table].span_floats > floats) floats = g->tables[table].span_floats;
+        if (g->tables[table].dim > dim) dim = g->tables[table].dim;
     }
     own->spans = malloc(((size_t)MODEL_SORTED_AT_ONCE * floats + dim) * sizeof *own->spans + 1);
     own->vector = own->spans + (size_t)MODEL_SORTED_AT_ONCE * floats;
@@ -112,7 +112,7 @@ status model_sorted_own_open(struct model_sorted_own *own, const struct model *m
 
 void model_sorted_own_close(struct model_sorted_own *own)
 {
-    for (uint32_t t = 0; t < GRAPH_TABLES_MAX && own->model; t++) own_close(&own->sorted, t);
+    for (uint32_t table = 0; table < GRAPH_TABLES_MAX && own->model; table++) own_close(&own->sorted, table);
     free(own->spans);
     *own = (struct model_sorted_own){0};
 }

@@ -116,16 +116,16 @@ static status side_read(struct side *side, const char *path, const char *text, s
 /* Compares a key's fields in two structs that cfg_read has filled: 2k and 2000 are equal. */
 static bool is_equal(const struct cfg_key *key, const void *a_struct, const void *b_struct)
 {
-    const char *a = (const char *)a_struct + key->offset, *b = (const char *)b_struct + key->offset;
+    const char *one = (const char *)a_struct + key->offset, *other = (const char *)b_struct + key->offset;
     switch (key->type) {
     case CFG_U32:
-    case CFG_CHOICE: return memcmp(a, b, sizeof(uint32_t)) == 0;
+    case CFG_CHOICE: return memcmp(one, other, sizeof(uint32_t)) == 0;
     case CFG_U64:
-    case CFG_BYTES: return memcmp(a, b, sizeof(uint64_t)) == 0;
-    case CFG_F32: return memcmp(a, b, sizeof(float)) == 0;
-    case CFG_F64: return memcmp(a, b, sizeof(double)) == 0;
-    case CFG_BOOL: return *(const bool *)a == *(const bool *)b;
-    case CFG_TEXT: return strcmp(*(const char *const *)a, *(const char *const *)b) == 0;
+    case CFG_BYTES: return memcmp(one, other, sizeof(uint64_t)) == 0;
+    case CFG_F32: return memcmp(one, other, sizeof(float)) == 0;
+    case CFG_F64: return memcmp(one, other, sizeof(double)) == 0;
+    case CFG_BOOL: return *(const bool *)one == *(const bool *)other;
+    case CFG_TEXT: return strcmp(*(const char *const *)one, *(const char *const *)other) == 0;
     }
     return false;
 }
@@ -235,13 +235,13 @@ static status op_section_compare(const struct ini_section *a, const struct ini_s
     return ST_OK;
 }
 
-/* Finds sections that only `a` has, and differences between sections of ops, whose keys all make the model. */
-static status ops_compare(const struct ini *a, const struct ini *b, bool a_is_saved)
+/* Finds sections that only `ini` has, and differences between sections of ops, whose keys all make the model. */
+static status ops_compare(const struct ini *ini, const struct ini *other, bool is_saved)
 {
-    for (uint32_t i = 0; i < a->section_count; i++) {
-        const struct ini_section *section = &a->sections[i];
+    for (uint32_t i = 0; i < ini->section_count; i++) {
+        const struct ini_section *section = &ini->sections[i];
         if (*section->name == 0) continue;
-        TRY(op_section_compare(section, ini_find(b, section->kind, section->name), a_is_saved));
+        TRY(op_section_compare(section, ini_find(other, section->kind, section->name), is_saved));
     }
     return ST_OK;
 }

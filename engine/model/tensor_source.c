@@ -119,7 +119,8 @@ static status words_add(struct tensor_source *s, struct source_file *file)
     t->npy.array = (struct safetensors_tensor){.rank = 1, .data = file->map.data, .bytes = file->map.bytes};
     const uint8_t *end = file->map.data + file->map.bytes;
     uint64_t lines = file->map.bytes > 0 && end[-1] != '\n';
-    for (const uint8_t *c = file->map.data; c < end && (c = memchr(c, '\n', (size_t)(end - c))) != NULL; c++) lines++;
+    for (const uint8_t *at = file->map.data; at < end && (at = memchr(at, '\n', (size_t)(end - at))) != NULL; at++)
+        lines++;
     t->npy.array.shape[0] = lines;
     return ST_OK;
 }

@@ -128,11 +128,11 @@ status warm_words_open(struct warm_words *words, const struct graph *g, uint32_t
     graph_table_serves(g, table, words->serves);
     const struct graph_field *first = NULL;
     bool is_one = true;
-    for (uint32_t f = 0; f < g->field_count; f++) {
-        words->serves[f] = words->serves[f] && is_named(field, field_count, graph_string(g, g->fields[f].name));
-        if (!words->serves[f]) continue;
-        if (first == NULL) first = &g->fields[f];
-        is_one = is_one && g->fields[f].seed == first->seed;
+    for (uint32_t i = 0; i < g->field_count; i++) {
+        words->serves[i] = words->serves[i] && is_named(field, field_count, graph_string(g, g->fields[i].name));
+        if (!words->serves[i]) continue;
+        if (first == NULL) first = &g->fields[i];
+        is_one = is_one && g->fields[i].seed == first->seed;
     }
     if (is_one) warm_words_close(words);
     if (first == NULL)
@@ -156,18 +156,18 @@ status warm_words_key(const struct warm_words *words, const char *path, uint64_t
     if (words->serves == NULL) {
         /* A text may name its field even where it need not. */
         size_t front = 0;
-        for (uint32_t f = 0; f < g->field_count && tab; f++) {
-            const char *name = graph_string(g, g->fields[f].name);
-            if (g->fields[f].seed == words->seed && strlen(name) == name_bytes && memcmp(name, text, name_bytes) == 0)
+        for (uint32_t i = 0; i < g->field_count && tab; i++) {
+            const char *name = graph_string(g, g->fields[i].name);
+            if (g->fields[i].seed == words->seed && strlen(name) == name_bytes && memcmp(name, text, name_bytes) == 0)
                 front = name_bytes + 1;
         }
         *key = reader_key(words->seed, text + front, bytes - front);
         return ST_OK;
     }
-    for (uint32_t f = 0; f < g->field_count && tab; f++) {
-        const char *name = graph_string(g, g->fields[f].name);
-        if (!words->serves[f] || strlen(name) != name_bytes || memcmp(name, text, name_bytes) != 0) continue;
-        *key = reader_key(g->fields[f].seed, tab + 1, bytes - name_bytes - 1);
+    for (uint32_t i = 0; i < g->field_count && tab; i++) {
+        const char *name = graph_string(g, g->fields[i].name);
+        if (!words->serves[i] || strlen(name) != name_bytes || memcmp(name, text, name_bytes) != 0) continue;
+        *key = reader_key(g->fields[i].seed, tab + 1, bytes - name_bytes - 1);
         return ST_OK;
     }
     FAIL(INVALID,

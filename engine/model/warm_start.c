@@ -34,7 +34,7 @@
 enum fit { FIT_ABSENT, FIT_TAKEN, FIT_TYPE, FIT_SHAPE };
 struct source_param {
     enum fit fit;
-    bool is_transposed; /* --transpose says that PATH has it so */
+    bool is_transposed; /* --transpose says that PATH has the tensor so */
     struct source_tensor *tensor;
 };
 
@@ -161,13 +161,13 @@ static status map_read(struct warm_start *w)
     file_map_close(&text);
     TRY(st);
     for (uint32_t i = 0; i < w->map.count; i++) {
-        const struct name_pair *p = &w->map.pairs[i];
+        const struct name_pair *pair = &w->map.pairs[i];
         char near[128];
         const char *const *name = w->names;
-        while (*name != NULL && strcmp(*name, p->ours) != 0) name++;
+        while (*name != NULL && strcmp(*name, pair->ours) != 0) name++;
         if (*name == NULL)
-            FAIL(INVALID, "%s:%u: the graph has no \"%" NAME_SHOWN "\"%s", w->o->map, p->line, p->ours,
-                 near_text(near, sizeof near, p->ours, w->names));
+            FAIL(INVALID, "%s:%u: the graph has no \"%" NAME_SHOWN "\"%s", w->o->map, pair->line, pair->ours,
+                 near_text(near, sizeof near, pair->ours, w->names));
     }
     return ST_OK;
 }
@@ -187,9 +187,9 @@ static status fields_check(const struct warm_start *w)
 /* --- opening ---------------------------------------------------------------------------------- */
 
 /* The floats of a span behind its vector. */
-static uint32_t state_floats(const struct graph_table *t, uint32_t span_floats)
+static uint32_t state_floats(const struct graph_table *table, uint32_t span_floats)
 {
-    return span_floats - row_vector_floats(t);
+    return span_floats - row_vector_floats(table);
 }
 
 static void saved_table_match(struct warm_start *w, uint32_t table)
@@ -255,24 +255,24 @@ static status source_open(struct warm_start *w)
 
 static struct source_tensor *tensor_named(const struct warm_start *w, const char *name)
 {
-    struct source_tensor *t = tensor_source_find(&w->tensors, name);
-    if (t != NULL) t->is_used = true;
-    return t;
+    struct source_tensor *tensor = tensor_source_find(&w->tensors, name);
+    if (tensor != NULL) tensor->is_used = true;
+    return tensor;
 }
 
 static enum fit param_fit(const struct source_param *p, const struct model_array *a)
 {
-    const struct safetensors_tensor *t = &p->tensor->npy.array;
+    const struct safetensors_tensor *array = &p->tensor->npy.array;
     const uint32_t rows = p->is_transposed ? a->cols : a->rows, cols = p->is_transposed ? a->rows : a->cols;
     if (!source_tensor_is_float(p->tensor)) return FIT_TYPE;
-    bool is_same = t->rank == 2 && t->shape[0] == rows && t->shape[1] == cols;
-    bool is_same_row = t->rank == 1 && !p->is_transposed && rows == 1 && t->shape[0] == cols;
+    bool is_same = array->rank == 2 && array->shape[0] == rows && array->shape[1] == cols;
+    bool is_same_row = array->rank == 1 && !p->is_transposed && rows == 1 && array->shape[0] == cols;
     return is_same || is_same_row ? FIT_TAKEN : FIT_SHAPE;
 }
 
-static const char *type_text(const struct source_tensor *t)
+static const char *type_text(const struct source_tensor *tensor)
 {
-    return t->is_words ? "text" : safetensors_type_name(t->npy.array.type);
+    return tensor->is_words ? "text" : safetensors_type_name(tensor->npy.array.type);
 }
 
 /* Refuses an import that does not fit. */
@@ -280,7 +280,7 @@ static status param_refuse(const struct warm_start *w, uint32_t index)
 {
     const struct model_array *a = &w->arrays.items[index];
     const struct source_param *p = &w->params[index];
-    const struct safetensors_tensor *t = &p->tensor->npy.array;
+    const struct safetensors_tensor *array = &p->tensor->npy.array;
     const char *path = source_tensor_path(&w->tensors, p->tensor), *theirs = p->tensor->theirs;
     char shape[SHAPE_TEXT_BYTES];
     source_tensor_shape(p->tensor, shape);
@@ -290,7 +290,7 @@ static status param_refuse(const struct warm_start *w, uint32_t index)
     if (p->is_transposed)
         FAIL(MISMATCH, "%s: %" NAME_SHOWN ": expected %ux%u, which --transpose makes the graph's %ux%u, found %s", path,
              theirs, a->cols, a->rows, a->rows, a->cols, shape);
-    bool is_turned = t->rank == 2 && t->shape[0] == a->cols && t->shape[1] == a->rows;
+    bool is_turned = array->rank == 2 && array->shape[0] == a->cols && array->shape[1] == a->rows;
     FAIL(MISMATCH, "%s: %" NAME_SHOWN ": expected %ux%u, as the graph has it, found %s%s%" NAME_SHOWN, path, theirs,
          a->rows, a->cols, shape,
          is_turned ? "; if its rows are the outputs, as PyTorch has them, give --transpose " : "",
@@ -390,9 +390,9 @@ static status finite_check(const struct warm_start *w)
 /* Begins the counters of a row anew, in a table that counts. A whole row without a vector stays without. */
 static void counters_begin(const struct warm_start *w, uint32_t table, float *span, bool has_vector)
 {
-    const struct graph_table *t = &w->model->graph->tables[table];
-    float *at = span + graph_table_rule_floats(t);
-    if (t->life.counts) row_counters_begin(at, has_vector || row_counters_get(at).has_vector);
+    const struct graph_table *declared = &w->model->graph->tables[table];
+    float *at = span + graph_table_rule_floats(declared);
+    if (declared->life.counts) row_counters_begin(at, has_vector || row_counters_get(at).has_vector);
 }
 
 /* Copies a saved row, whose vector may have another format. */
@@ -589,8 +589,8 @@ static void unused_list(const struct warm_start *w, struct names *names)
 {
     *names = (struct names){.count = 0};
     for (uint32_t i = 0; i < w->tensors.tensor_count; i++) {
-        const struct source_tensor *t = &w->tensors.tensors[i];
-        if (!t->is_used && !is_state(w, t->name)) names_add(names, "%" NAME_SHOWN, t->theirs);
+        const struct source_tensor *tensor = &w->tensors.tensors[i];
+        if (!tensor->is_used && !is_state(w, tensor->name)) names_add(names, "%" NAME_SHOWN, tensor->theirs);
     }
     for (uint32_t t = 0; w->is_saved && t < w->saved.manifest.table_count; t++) {
         const char *name = w->saved.manifest.tables[t].name;
