@@ -15,23 +15,23 @@ struct title {
 
 /* --- out --------------------------------------------------------------------------------------- */
 
-static status block_say(struct files_out *f, enum what what, const void *data, uint32_t bytes)
+static status block_say(struct files_out *out, enum what what, const void *data, uint32_t bytes)
 {
     uint8_t *at;
     const struct word word = {what, bytes};
-    TRY(reduce_say_place(f->reduce, f->to, &at));
+    TRY(reduce_say_place(out->reduce, out->to, &at));
     memcpy(at, &word, sizeof word);
     if (bytes) memcpy(at + sizeof word, data, bytes);
-    reduce_say(f->reduce, f->to, (uint32_t)sizeof word + bytes);
+    reduce_say(out->reduce, out->to, (uint32_t)sizeof word + bytes);
     return ST_OK;
 }
 
-static status title_say(struct files_out *f, const char *name, uint64_t bytes)
+static status title_say(struct files_out *out, const char *name, uint64_t bytes)
 {
     struct title title = {.bytes = bytes};
-    CHECK(strlen(name) < sizeof title.name); /* it is a file's */
+    CHECK(strlen(name) < sizeof title.name); /* the name is a file's */
     memcpy(title.name, name, strlen(name));
-    return block_say(f, FILES_NAME, &title, sizeof title);
+    return block_say(out, FILES_NAME, &title, sizeof title);
 }
 
 static status out_open(struct file_sink *sink, const char *name)
@@ -51,23 +51,23 @@ static status out_put(struct file_sink *sink, const void *data, size_t bytes)
 
 static status out_close(struct file_sink *sink) { return block_say((struct files_out *)sink, FILES_CLOSE, NULL, 0); }
 
-void files_out_begin(struct files_out *f, struct reduce *r, uint32_t to)
+void files_out_begin(struct files_out *out, struct reduce *r, uint32_t to)
 {
-    *f = (struct files_out){.sink = {out_open, out_put, out_close}, .reduce = r, .to = to};
+    *out = (struct files_out){.sink = {out_open, out_put, out_close}, .reduce = r, .to = to};
 }
 
-status files_out_put(struct files_out *f, const char *name, const void *data, size_t bytes)
+status files_out_put(struct files_out *out, const char *name, const void *data, size_t bytes)
 {
-    TRY(title_say(f, name, bytes));
-    TRY(out_put(&f->sink, data, bytes));
-    return out_close(&f->sink);
+    TRY(title_say(out, name, bytes));
+    TRY(out_put(&out->sink, data, bytes));
+    return out_close(&out->sink);
 }
 
-status files_out_end(struct files_out *f, status st)
+status files_out_end(struct files_out *out, status st)
 {
     struct failure failure;
     failure_keep(&failure, st);
-    TRY(block_say(f, st == ST_OK ? FILES_END : FILES_CUT, NULL, 0));
+    TRY(block_say(out, st == ST_OK ? FILES_END : FILES_CUT, NULL, 0));
     return failure_adopt(&failure);
 }
 

@@ -1,6 +1,6 @@
 /* Looks: rows as they are, which are only read, between two steps.
  *
- *     asker   look ──letters, to those who own any of its keys──▶ owners ──values──▶ asker
+ *     asker   look ──letters, to nodes that own any of its keys──▶ owners ──values──▶ asker
  *
  * An asker has at most LOOKS_MAX looks under way, and an owner as many places for each asker's letters and
  * answers; so a letter and its answer always find their places. An answer's place is free again when the
@@ -38,13 +38,13 @@ void look_end(struct exchange *x)
 /* A node has answered the look. Its maker may use it again as soon as it is shown to be done. */
 static void look_answered(struct reduce *r, uint64_t number)
 {
-    struct looks *l = &r->looks;
-    struct exchange_look *look = l->flight[number % LOOKS_MAX];
-    if (--l->left[number % LOOKS_MAX] > 0) return;
-    while (l->begin < l->end && l->left[l->begin % LOOKS_MAX] == 0) l->begin++;
+    struct looks *looks = &r->looks;
+    struct exchange_look *look = looks->flight[number % LOOKS_MAX];
+    if (--looks->left[number % LOOKS_MAX] > 0) return;
+    while (looks->begin < looks->end && looks->left[looks->begin % LOOKS_MAX] == 0) looks->begin++;
     /* Release, both: with exchange_look_is_done(), and with look_end(). */
     atomic_store_explicit(&look->shared_is_done, true, memory_order_release);
-    atomic_fetch_add_explicit(&l->shared_done, 1, memory_order_release);
+    atomic_fetch_add_explicit(&looks->shared_done, 1, memory_order_release);
     gate_ring(r);
 }
 
@@ -81,12 +81,12 @@ static status letters_send(struct reduce *r, struct exchange_look *look)
 
 status looks_step(struct reduce *r)
 {
-    struct looks *l = &r->looks;
+    struct looks *looks = &r->looks;
     uint32_t number;
     if (r->owned == NULL) return ST_OK;
-    while (l->end - l->begin < LOOKS_MAX && ring_try_pop(&l->ring, &number)) {
-        struct exchange_look *look = l->flight[l->end % LOOKS_MAX] = l->waits[number];
-        look->asked.step = l->end++;
+    while (looks->end - looks->begin < LOOKS_MAX && ring_try_pop(&looks->ring, &number)) {
+        struct exchange_look *look = looks->flight[looks->end % LOOKS_MAX] = looks->waits[number];
+        look->asked.step = looks->end++;
         TRY(letters_send(r, look));
     }
     return ST_OK;
@@ -95,14 +95,14 @@ status looks_step(struct reduce *r)
 static bool looked_expect(struct reduce *r, uint32_t from, uint64_t step, uint64_t bytes,
                           struct reduce_message *message)
 {
-    const struct looks *l = &r->looks;
+    const struct looks *looks = &r->looks;
     struct peer *peer = &r->peers[from];
     (void)step;
     (void)bytes;
-    if (peer->looked < l->begin) peer->looked = l->begin; /* looks before asked it for nothing */
-    while (peer->looked < l->end && !owes(l->flight[peer->looked % LOOKS_MAX], from)) peer->looked++;
-    if (peer->looked == l->end) return false;
-    struct exchange_look *look = l->flight[peer->looked % LOOKS_MAX];
+    if (peer->looked < looks->begin) peer->looked = looks->begin; /* looks before asked this peer for nothing */
+    while (peer->looked < looks->end && !owes(looks->flight[peer->looked % LOOKS_MAX], from)) peer->looked++;
+    if (peer->looked == looks->end) return false;
+    struct exchange_look *look = looks->flight[peer->looked % LOOKS_MAX];
     message->step = peer->looked;
     message->bytes = (look->asked.float_begin[from + 1] - look->asked.float_begin[from]) * sizeof(float);
     message->part[0].iov_base = look->values + look->asked.float_begin[from];
@@ -139,7 +139,7 @@ static status look_arrived(struct reduce *r, uint32_t from, const struct reduce_
     peer->look_next = message->step + 1;
     TRY(asked_letter_read(&letter, &r->exchange.look_shape, peer->look_letter[place], message->bytes));
     for (uint32_t t = 0; t < g->table_count; t++) floats += (size_t)letter.count[t] * row_vector_floats(&g->tables[t]);
-    if (floats == 0) return ST_OK; /* nobody waits for it */
+    if (floats == 0) return ST_OK; /* nobody waits for an answer */
     TRY(owned_look(r->owned, &letter, r->own_rows, peer->look_values[place]));
     return part_send(r, from, KIND_LOOKED, message->step, peer->look_values[place], floats * sizeof(float));
 }

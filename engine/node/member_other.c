@@ -90,11 +90,11 @@ static void roster_take(struct member *m, const struct member_frame *f)
     m->phase = MEMBER_MESHING;
     m->end_ns = m->o.is_partial ? m->now_ns + m->o.timeout_ns / 4 * 3 : NEVER;
     member_mesh_connect(m);
-    for (uint32_t c = 0; c < MEMBER_CHANNELS_MAX; c++)
-        if (m->channel[c].is_up && m->channel[c].mesh.kind == FRAME_MESH) {
-            const struct member_frame mesh = m->channel[c].mesh;
-            m->channel[c].mesh.kind = FRAME_HELLO;
-            mesh_take(m, c, &mesh);
+    for (uint32_t channel = 0; channel < MEMBER_CHANNELS_MAX; channel++)
+        if (m->channel[channel].is_up && m->channel[channel].mesh.kind == FRAME_MESH) {
+            const struct member_frame mesh = m->channel[channel].mesh;
+            m->channel[channel].mesh.kind = FRAME_HELLO;
+            mesh_take(m, channel, &mesh);
         }
     mesh_look(m);
 }

@@ -333,7 +333,7 @@ status message_send(struct reduce *r, uint32_t to, const struct reduce_message *
 
 status part_send(struct reduce *r, uint32_t to, uint16_t kind, uint64_t step, const void *at, uint64_t bytes)
 {
-    /* The post reads it only. */
+    /* The post only reads the bytes. */
     const struct reduce_message message = {
         .kind = kind, .step = step, .part = {{(void *)(uintptr_t)at, bytes}}, .part_count = 1, .bytes = bytes};
     return message_send(r, to, &message);
@@ -384,7 +384,7 @@ static status values_send(struct reduce *r, uint32_t bucket)
     for (uint32_t i = 1; i < x->node_count; i++) {
         const uint32_t to = (x->rank + i) % x->node_count;
         struct reduce_message message;
-        for (uint32_t m = 0; values_make(r, r->step, bucket, m, x->rank, to, &message); m++)
+        for (uint32_t number = 0; values_make(r, r->step, bucket, number, x->rank, to, &message); number++)
             TRY(message_send(r, to, &message));
         r->peers[to].given_rounds = r->peers[to].given_values[bucket] = r->peers[to].given;
     }

@@ -18,9 +18,9 @@ static uint32_t node_of_rank(const struct stages_options *o, uint32_t rank)
 
 static uint32_t stage_of_layer(const struct plan *plan, uint32_t layer)
 {
-    uint32_t s = 0;
-    while (plan->stages[s].last_layer < layer) s++;
-    return s;
+    uint32_t stage = 0;
+    while (plan->stages[stage].last_layer < layer) stage++;
+    return stage;
 }
 
 static const char *layer_name(const struct graph *g, uint32_t layer) { return graph_string(g, g->layers[layer].name); }
@@ -116,9 +116,9 @@ status stages_text(const struct plan *plan, char **text)
     size_t bytes;
     FILE *out = open_memstream(text, &bytes);
     if (out == NULL) FAIL(MEMORY, "no memory for where stages lie");
-    for (uint32_t s = 0; s < plan->stage_count; s++)
-        fprintf(out, "%s%u..%u as %u on %u", s ? ", " : "", plan->stages[s].first_layer, plan->stages[s].last_layer,
-                plan->stages[s].replicas, plan->stages[s].node);
+    for (uint32_t i = 0; i < plan->stage_count; i++)
+        fprintf(out, "%s%u..%u as %u on %u", i ? ", " : "", plan->stages[i].first_layer, plan->stages[i].last_layer,
+                plan->stages[i].replicas, plan->stages[i].node);
     if (fclose(out) != 0) FAIL(MEMORY, "no memory for where stages lie");
     return ST_OK;
 }
