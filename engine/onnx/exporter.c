@@ -90,13 +90,14 @@ static status numbers_make(struct exporter *e)
 
 status exporter_numbers(struct exporter *e, uint32_t tensor)
 {
-    const struct graph_tensor *t = &e->graph->tensors[tensor];
+    const struct graph_tensor *dense = &e->graph->tensors[tensor];
     const uint32_t count = e->setup->schema.reader.example.dense_count;
-    if (t->offset + t->cols > count) return ST_OK; /* numbers that readers draw: no client has them */
+    if (dense->offset + dense->cols > count) return ST_OK; /* numbers that readers draw: no client has them */
     if (e->numbers == 0) TRY(numbers_make(e));
-    const bool is_all = t->offset == 0 && t->cols == count;
+    const bool is_all = dense->offset == 0 && dense->cols == count;
     e->value[tensor] =
-        is_all ? e->numbers : onnx_slice(&e->net, e->numbers, 1, (int64_t)t->offset, (int64_t)t->offset + t->cols);
+        is_all ? e->numbers
+               : onnx_slice(&e->net, e->numbers, 1, (int64_t)dense->offset, (int64_t)dense->offset + dense->cols);
     return ST_OK;
 }
 
@@ -124,22 +125,22 @@ status exporter_keys(struct exporter *e, uint32_t field)
     static const uint64_t one = 1;
     static const int64_t no_key = 0;
     const struct graph_field *f = &e->graph->fields[field];
-    struct exporter_field *x = &e->field[field];
+    struct exporter_field *inputs = &e->field[field];
     char name[NAME_BYTES], key[NAME_BYTES + 16], seed[24];
-    if (x->keys) return ST_OK;
+    if (inputs->keys) return ST_OK;
     field_name(e, field, name);
     if (f->negative_count)
         FAIL(INVALID, "onnx: field %s is of candidates that are drawn, which has no equivalent", name);
-    TRY(onnx_input(&e->net, name, ONNX_INT64, f->ids_max, &x->keys));
+    TRY(onnx_input(&e->net, name, ONNX_INT64, f->ids_max, &inputs->keys));
     const uint32_t zero = onnx_ints(&e->net, &no_key, &one, 1);
-    x->present = onnx_op(&e->net, "Not", NULL, ONNX_IN(two(e, "Equal", x->keys, zero)));
-    x->mask = onnx_op(&e->net, "Cast", ONNX_ATTR({.name = "to", .i = ONNX_FLOAT}), ONNX_IN(x->present));
+    inputs->present = onnx_op(&e->net, "Not", NULL, ONNX_IN(two(e, "Equal", inputs->keys, zero)));
+    inputs->mask = onnx_op(&e->net, "Cast", ONNX_ATTR({.name = "to", .i = ONNX_FLOAT}), ONNX_IN(inputs->present));
     snprintf(key, sizeof key, "heterps.seed.%s", name);
     snprintf(seed, sizeof seed, "%" PRIu64, f->seed);
     onnx_note(&e->net, key, seed);
     if (!e->setup->schema.reader.example.has_value) return ST_OK;
     snprintf(key, sizeof key, "%s.value", name);
-    return onnx_input(&e->net, key, ONNX_FLOAT, f->ids_max, &x->values);
+    return onnx_input(&e->net, key, ONNX_FLOAT, f->ids_max, &inputs->values);
 }
 
 /* --- tables ----------------------------------------------------------------------------------- */
@@ -154,10 +155,10 @@ status exporter_tables_fit(const struct graph *g, const uint64_t *row_count)
 {
     uint64_t all = 0, most = 0;
     uint32_t largest = 0;
-    for (uint32_t t = 0; t < g->table_count; t++) {
-        const uint64_t bytes = row_count[t] ? table_bytes(&g->tables[t], row_count[t]) : 0;
+    for (uint32_t table = 0; table < g->table_count; table++) {
+        const uint64_t bytes = row_count[table] ? table_bytes(&g->tables[table], row_count[table]) : 0;
         all += bytes;
-        if (bytes > most) largest = t;
+        if (bytes > most) largest = table;
         if (bytes > most) most = bytes;
     }
     if (all <= ONNX_BYTES_MAX) return ST_OK;
@@ -236,22 +237,22 @@ static status table_make(struct exporter *e, uint32_t table)
     status st =
         serves && part ? unseen_check(e, table) : status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for fields");
     if (st == ST_OK) graph_table_serves(g, table, serves);
-    for (uint32_t f = 0; f < g->field_count && st == ST_OK; f++) {
-        if (!serves[f]) continue;
-        st = exporter_keys(e, f);
-        part[count++] = e->field[f].keys;
+    for (uint32_t field = 0; field < g->field_count && st == ST_OK; field++) {
+        if (!serves[field]) continue;
+        st = exporter_keys(e, field);
+        part[count++] = e->field[field].keys;
     }
     if (st == ST_OK) {
         const uint32_t keys = onnx_op(&e->net, "Concat", ONNX_ATTR({.name = "axis", .i = 1}), part, count);
         st = table_look_up(e, table, keys, &all);
     }
     int64_t begin = 0;
-    for (uint32_t f = 0; f < g->field_count && st == ST_OK; f++) {
-        if (!serves[f]) continue;
-        const int64_t end = begin + g->fields[f].ids_max;
+    for (uint32_t field = 0; field < g->field_count && st == ST_OK; field++) {
+        if (!serves[field]) continue;
+        const int64_t end = begin + g->fields[field].ids_max;
         uint32_t rows = onnx_slice(&e->net, all, 1, begin, end);
-        if (e->field[f].values) rows = two(e, "Mul", rows, op_over(e, "Unsqueeze", e->field[f].values, 2));
-        e->rows[(size_t)table * g->field_count + f] = rows;
+        if (e->field[field].values) rows = two(e, "Mul", rows, op_over(e, "Unsqueeze", e->field[field].values, 2));
+        e->rows[(size_t)table * g->field_count + field] = rows;
         begin = end;
     }
     free(serves);

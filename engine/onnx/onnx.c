@@ -77,9 +77,9 @@ static uint32_t sum_over(struct exporter *e, uint32_t value, int64_t axis, bool 
     return onnx_op(&e->net, "ReduceSum", ONNX_ATTR({.name = "keepdims", .i = keeps}), ONNX_IN(value, axes(e, axis)));
 }
 
-static uint32_t activation(struct exporter *e, enum activation a, float slope, uint32_t x)
+static uint32_t activation(struct exporter *e, enum activation kind, float slope, uint32_t x)
 {
-    switch (a) {
+    switch (kind) {
     case ACT_RELU: return one(e, "Relu", x);
     case ACT_LEAKY_RELU:
         return onnx_op(&e->net, "LeakyRelu", ONNX_ATTR({.name = "alpha", .is_float = true, .f = slope}), ONNX_IN(x));

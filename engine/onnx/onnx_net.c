@@ -177,14 +177,14 @@ uint32_t onnx_float(struct onnx *o, float number)
 
 /* --- operators -------------------------------------------------------------------------------- */
 
-static void attr_put(struct onnx *o, const struct onnx_attr *a)
+static void attr_put(struct onnx *o, const struct onnx_attr *attr)
 {
     struct protobuf *p = &o->inner;
     protobuf_clear(p);
-    protobuf_text(p, ATTR_NAME, a->name);
-    if (a->is_float) protobuf_f32(p, ATTR_F, a->f);
-    if (!a->is_float) protobuf_u64(p, ATTR_I, (uint64_t)a->i);
-    protobuf_u64(p, ATTR_TYPE, a->is_float ? ATTR_IS_FLOAT : ATTR_IS_INT);
+    protobuf_text(p, ATTR_NAME, attr->name);
+    if (attr->is_float) protobuf_f32(p, ATTR_F, attr->f);
+    if (!attr->is_float) protobuf_u64(p, ATTR_I, (uint64_t)attr->i);
+    protobuf_u64(p, ATTR_TYPE, attr->is_float ? ATTR_IS_FLOAT : ATTR_IS_INT);
     protobuf_message(&o->part, NODE_ATTR, p);
 }
 
