@@ -26,7 +26,7 @@ struct list {
 
 /* The cut behind a stage; far: one of its two stages is here, the other on another node. */
 struct far_cut {
-    bool is_far, is_behind; /* the stage in front of it is here */
+    bool is_far, is_behind; /* the stage in front of the cut is here */
     uint32_t node;
     struct list list[HOPS_WAYS];
     uint64_t example_bytes;
@@ -226,11 +226,11 @@ static status lists_find(struct hops *h, uint32_t index)
     for (uint32_t w = 0; w < HOPS_WAYS; w++) {
         struct list *list = &c->list[w];
         for (uint32_t i = 0; i < count[w]; i++) {
-            const uint32_t t = tensors[w][i];
-            if (g->tensors[t].kind != TENSOR_ACTIVATION) continue;
-            list->tensor[list->count++] = t;
-            list->floats += floats_max(g, t);
-            if (g->tensors[t].rows == 0) c->example_bytes += g->tensors[t].cols * sizeof(float);
+            const uint32_t tensor = tensors[w][i];
+            if (g->tensors[tensor].kind != TENSOR_ACTIVATION) continue;
+            list->tensor[list->count++] = tensor;
+            list->floats += floats_max(g, tensor);
+            if (g->tensors[tensor].rows == 0) c->example_bytes += g->tensors[tensor].cols * sizeof(float);
         }
         if (list->floats == 0) list->floats = 1;
     }

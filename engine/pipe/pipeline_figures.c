@@ -36,13 +36,13 @@ static void worker_add(const struct pipeline *p, const struct worker *w, struct 
 
 static void moved_add(const struct pipeline *p, const struct station *station)
 {
-    const struct stage *s = &station->stage;
-    struct stage_figures *of = &p->figures[s->index];
-    const struct device_figures moved = device_stage_figures(s->kind, station->devices);
+    const struct stage *stage = &station->stage;
+    struct stage_figures *of = &p->figures[stage->index];
+    const struct device_figures moved = device_stage_figures(stage->kind, station->devices);
     /* Between two stages with memory of their own all goes by way of the host: what the
      * first gives, the second takes. */
-    const bool is_counted_behind = s->kind->has_memory && !s->is_last && station->next->stage.kind->has_memory;
-    if (s->index > 0) of[-1].cut_bytes += moved.front_bytes;
+    const bool is_counted_behind = stage->kind->has_memory && !stage->is_last && station->next->stage.kind->has_memory;
+    if (stage->index > 0) of[-1].cut_bytes += moved.front_bytes;
     if (!is_counted_behind) of->cut_bytes += moved.behind_bytes;
     of->other_bytes += moved.other_bytes;
     of->rows.resident += moved.rows.resident;
@@ -53,13 +53,15 @@ static void moved_add(const struct pipeline *p, const struct station *station)
 
 static void station_add(const struct pipeline *p, const struct station *station)
 {
-    const struct stage *s = &station->stage;
-    struct stage_figures *of = &p->figures[s->index];
-    snprintf(of->name, sizeof of->name, "%s", s->name);
-    of->kind = s->kind;
-    of->op_count = s->extent.forward_end - s->extent.forward_begin + s->extent.backward_end - s->extent.backward_begin;
+    const struct stage *stage = &station->stage;
+    struct stage_figures *of = &p->figures[stage->index];
+    snprintf(of->name, sizeof of->name, "%s", stage->name);
+    of->kind = stage->kind;
+    of->op_count = stage->extent.forward_end - stage->extent.forward_begin + stage->extent.backward_end -
+                   stage->extent.backward_begin;
     of->ring_cells = p->slot_count;
-    if (p->placement.is_shared && s->pipeline_index > 0 && s->kind->has_cores) return; /* the same pool serves all */
+    if (p->placement.is_shared && stage->pipeline_index > 0 && stage->kind->has_cores)
+        return; /* the same pool serves all */
     of->worker_count += station->worker_count;
     of->core_count += station->core_count;
 }

@@ -61,19 +61,19 @@ static bool serves(const struct pipeline *p, const struct placement_worker *plac
 static void stage_fill(const struct pipeline *p, struct station *station, uint32_t pipeline, uint32_t index)
 {
     const struct plan_stage *of = &p->plan->stages[index];
-    struct stage *s = &station->stage;
-    *s = (struct stage){.index = index,
-                        .pipeline_index = pipeline,
-                        .is_here = !of->is_elsewhere,
-                        .is_last = index + 1 == p->stage_count && !of->is_elsewhere,
-                        .kind = device_kind_of(p->plan, index),
-                        .replica_count = of->replicas};
+    struct stage *stage = &station->stage;
+    *stage = (struct stage){.index = index,
+                            .pipeline_index = pipeline,
+                            .is_here = !of->is_elsewhere,
+                            .is_last = index + 1 == p->stage_count && !of->is_elsewhere,
+                            .kind = device_kind_of(p->plan, index),
+                            .replica_count = of->replicas};
     uint32_t first = 0;
     while (p->plan->stages[first].is_elsewhere) first++;
-    s->is_first = index == first;
-    extent_nodes_find(&s->extent, p->graph, of->first_layer, of->last_layer);
-    (void)plan_stage_name(p->plan, p->graph, index, s->name, sizeof s->name);
-    if (s->kind->has_cores && resource_is_slowed(&p->plan->types[of->type].slow))
+    stage->is_first = index == first;
+    extent_nodes_find(&stage->extent, p->graph, of->first_layer, of->last_layer);
+    (void)plan_stage_name(p->plan, p->graph, index, stage->name, sizeof stage->name);
+    if (stage->kind->has_cores && resource_is_slowed(&p->plan->types[of->type].slow))
         station->slow = &p->plan->types[of->type].slow;
     for (uint32_t i = 0; i < p->worker_count; i++) {
         const struct placement_worker *place = &p->placement.worker[i];
@@ -87,12 +87,12 @@ static void stage_fill(const struct pipeline *p, struct station *station, uint32
 static void hops_layout(const struct pipeline *p, struct station *station, struct layout *l)
 {
     const struct plan *plan = p->plan;
-    const struct stage *s = &station->stage;
+    const struct stage *stage = &station->stage;
     /* One thread at each end, unless a stage has several workers: then any of them gives or takes.
      * Any worker gives into the first. */
-    const bool is_one = !p->placement.is_shared && placement_seats(plan, s->index) == 1 && s->index > 0 &&
-                        !by_stages(p) && placement_seats(plan, s->index - 1) == 1;
-    station->seat_count = p->by_lane ? placement_seats(plan, s->index) : 1;
+    const bool is_one = !p->placement.is_shared && placement_seats(plan, stage->index) == 1 && stage->index > 0 &&
+                        !by_stages(p) && placement_seats(plan, stage->index - 1) == 1;
+    station->seat_count = p->by_lane ? placement_seats(plan, stage->index) : 1;
     hop_layout(&station->forward, l, station->seat_count, p->slot_count, is_one ? RING_ONE : RING_MANY);
     /* A seat's lanes come from any worker of the stage behind. */
     hop_layout(&station->backward, l, station->seat_count, p->slot_count, RING_MANY);
@@ -110,19 +110,20 @@ static void stations_layout(struct pipeline *p, struct layout *l)
     LAYOUT_TAKE(l, p->stages, count);
     for (uint32_t i = 0; i < count; i++) {
         struct station station = {0}, *first = l->arena ? &p->stations[i % p->stage_count] : NULL;
-        struct stage *s = &station.stage;
+        struct stage *stage = &station.stage;
         stage_fill(p, &station, i / p->stage_count, i % p->stage_count);
         hops_layout(p, &station, l);
         /* Replicas with memory of their own have a part each; without lanes a task updates all. */
-        const uint32_t parts = s->kind->has_memory ? s->replica_count : station.worker_count;
-        extent_layout(&s->extent, l, p->graph, p->model, p->by_lane ? parts : 1);
+        const uint32_t parts = stage->kind->has_memory ? stage->replica_count : station.worker_count;
+        extent_layout(&stage->extent, l, p->graph, p->model, p->by_lane ? parts : 1);
         if (!l->arena) continue;
         /* All pipelines have one gate. */
-        s->bell = s->is_first || (p->placement.is_shared && s->kind->has_cores) ? p->gate_bell : &p->bells[i];
-        station.forward.bell = station.backward.bell = s->bell;
-        if (s->extent.looks_up && first->turn) station.turn = first->turn;
-        station.next = s->index + 1 == p->stage_count ? NULL : &p->stations[i + 1];
-        station.before = s->index == 0 ? NULL : &p->stations[i - 1];
+        stage->bell =
+            stage->is_first || (p->placement.is_shared && stage->kind->has_cores) ? p->gate_bell : &p->bells[i];
+        station.forward.bell = station.backward.bell = stage->bell;
+        if (stage->extent.looks_up && first->turn) station.turn = first->turn;
+        station.next = stage->index + 1 == p->stage_count ? NULL : &p->stations[i + 1];
+        station.before = stage->index == 0 ? NULL : &p->stations[i - 1];
         p->stations[i] = station;
         p->stages[i] = &p->stations[i].stage;
     }

@@ -361,8 +361,8 @@ static void backward_done(struct worker *w, struct station *station, struct slot
 void station_turn_give(struct pipeline *p, struct station *station)
 {
     if (station->turn == NULL || p->job != JOB_TRAIN || !claim_give(station->turn)) return;
-    for (uint32_t v = 0; v < p->pipeline_count; v++)
-        bell_ring(p->stations[v * p->stage_count + station->stage.index].stage.bell);
+    for (uint32_t pipeline = 0; pipeline < p->pipeline_count; pipeline++)
+        bell_ring(p->stations[pipeline * p->stage_count + station->stage.index].stage.bell);
 }
 
 /* --- a task ----------------------------------------------------------------------------------- */
