@@ -131,11 +131,11 @@ const struct solution *replanner_solution(const struct replanner *r) { return &r
  * divide as its computation does. */
 static double stage_update(const struct replanner *r, const struct cost_stage *stage)
 {
-    const struct cost_time *t = &stage->time;
-    double update = 0, alone = t->compute + t->compute_shared;
+    const struct cost_time *time = &stage->time;
+    double update = 0, alone = time->compute + time->compute_shared;
     for (uint32_t l = stage->first; l <= stage->last; l++)
         update += instance_time(&r->instance, l, stage->type)->update / r->instance.batch;
-    return alone > 0 ? update * (t->compute + t->compute_shared / stage->k) / alone : 0;
+    return alone > 0 ? update * (time->compute + time->compute_shared / stage->k) / alone : 0;
 }
 
 double replanner_expected(const struct replanner *r, uint32_t micro_count, uint32_t core_count)
@@ -168,12 +168,12 @@ void replanner_restart(struct replanner *r)
 
 /* A stage's seconds an example since the last look, on all its units. Its workers take turns, so busy time
  * divides among them; several pipelines share the examples. */
-static double stage_measure(struct replanner *r, const struct stage_figures *f, uint32_t stage, uint64_t examples)
+static double stage_measure(struct replanner *r, const struct stage_figures *figures, uint32_t stage, uint64_t examples)
 {
     uint64_t busy_ns = 0;
-    for (int w = 0; w < WORK_COUNT; w++) busy_ns += f->busy_ns[w];
+    for (int w = 0; w < WORK_COUNT; w++) busy_ns += figures->busy_ns[w];
     double seconds = (double)(busy_ns - r->busy_ns[stage]) * 1e-9;
-    uint32_t workers = f->worker_count / r->options.pipeline_count;
+    uint32_t workers = figures->worker_count / r->options.pipeline_count;
     r->busy_ns[stage] = busy_ns;
     return seconds / (double)examples / (workers ? workers : 1);
 }

@@ -22,7 +22,7 @@
 /* A plan is not tried if its predicted throughput is below this share of the fastest plan's, or of a lower
  * goal: its steps may take long. */
 #define SLOW_SHARE 0.2
-/* Where steps take long, a plan gets up to so many times its seconds, until two steps of the second half are done. */
+/* Where steps take long, a plan gets up to this many times its seconds, until two steps of the second half are done. */
 #define LONGEST 8
 
 struct trial {
@@ -45,16 +45,16 @@ struct trial {
 
 static status data_find(struct trial *t)
 {
-    const struct settings *s = &t->setup.settings;
+    const struct settings *settings = &t->setup.settings;
     if (t->o->data)
         TRY(heap_text(&t->paths, "%s", t->o->data));
-    else if (*s->data_path)
-        TRY(setup_paths(&t->setup, "data.path", s->data_path, &t->paths));
+    else if (*settings->data_path)
+        TRY(setup_paths(&t->setup, "data.path", settings->data_path, &t->paths));
     /* A stream is left to the training that follows. */
     if (t->paths && !paths_have_stream(t->paths)) return ST_OK;
     free(t->paths);
     t->paths = NULL;
-    const struct gen_memory_options rows = {.format = (enum reader_format)s->data_format,
+    const struct gen_memory_options rows = {.format = (enum reader_format)settings->data_format,
                                             .schema = &t->setup.schema.reader,
                                             .row_count = GENERATED_ROWS,
                                             .vocab = GENERATED_VOCAB};
@@ -194,7 +194,7 @@ static status fixed_add(struct solution *solutions, uint32_t *count, uint32_t mo
     const struct instance *instance = solutions[0].instance;
     const uint32_t given = *count;
     for (uint32_t m = 0; m < METHOD_ID_COUNT && *count < most && !stop_requested(); m++) {
-        bool is_there = method_table[m].kind != METHOD_FIXED || m == METHOD_ID_policy; /* it needs a policy */
+        bool is_there = method_table[m].kind != METHOD_FIXED || m == METHOD_ID_policy; /* the method needs a policy */
         for (uint32_t i = 0; i < given; i++) is_there |= strcmp(solutions[i].method, method_table[m].name) == 0;
         if (is_there) continue;
         const status st = solve(instance, &(struct solve_options){.method = method_table[m].name}, &solutions[*count]);
@@ -214,7 +214,7 @@ static status merged_add(struct solution *solutions, uint32_t *count, uint32_t m
     if (types == NULL) FAIL(MEMORY, "no memory for a plan of %u layers", L);
     status st = ST_OK;
     for (uint32_t i = 0; i < 2 * from->stage_count && st == ST_OK && *count < most; i++) {
-        const uint32_t s = i / 2, to = i % 2 ? s + 1 : s - 1; /* before the first it wraps, beyond the last */
+        const uint32_t s = i / 2, to = i % 2 ? s + 1 : s - 1; /* before the first `to` wraps, beyond the last */
         if (to >= from->stage_count) continue;
         memcpy(types, from->types, L * sizeof *types);
         for (uint32_t l = from->stages[s].first; l <= from->stages[s].last; l++)
@@ -229,11 +229,11 @@ static status merged_add(struct solution *solutions, uint32_t *count, uint32_t m
 /* --- the best --------------------------------------------------------------------------------------- */
 
 /* USD an hour. */
-static double price_of(const struct solution *s)
+static double price_of(const struct solution *solution)
 {
     double price = 0;
-    for (uint32_t i = 0; i < s->stage_count; i++)
-        price += s->stages[i].k * s->instance->types[s->stages[i].type].resource.price_per_hour;
+    for (uint32_t i = 0; i < solution->stage_count; i++)
+        price += solution->stages[i].k * solution->instance->types[solution->stages[i].type].resource.price_per_hour;
     return price;
 }
 
