@@ -178,10 +178,10 @@ static void alpha_fit(const struct profile *p, uint32_t kind, uint32_t layer, st
         return;
     }
     for (uint32_t u = 0; u < p->unit_count; u++) {
-        const struct profile_seconds *s = seconds_of(p, kind, unit_config(p, u), layer);
+        const struct profile_seconds *taken = seconds_of(p, kind, unit_config(p, u), layer);
         if (p->result.is_disturbed[unit_config(p, u)]) continue;
         units[count] = p->units[u];
-        seconds[count++] = at_least(s->pass + s->update * update_share);
+        seconds[count++] = at_least(taken->pass + taken->update * update_share);
     }
     struct fit_share fit = fit_share(units, seconds, count);
     time->alpha = fit.share;

@@ -31,17 +31,17 @@ static status data_generate(struct run *r)
 static status data_open(struct run *r)
 {
     const struct graph *g = r->graph;
-    const struct settings *s = r->o->settings;
+    const struct settings *settings = r->o->settings;
     const char *paths = r->o->data;
-    TRY(schema_open(&r->schema, g, s));
+    TRY(schema_open(&r->schema, g, settings));
     if (paths == NULL) {
         TRY(data_generate(r));
         paths = r->generated.path;
     }
-    TRY(reader_open(&r->reader, &(struct reader_options){.format = (enum reader_format)s->data_format,
+    TRY(reader_open(&r->reader, &(struct reader_options){.format = (enum reader_format)settings->data_format,
                                                          .paths = paths,
                                                          .schema = r->schema.reader,
-                                                         .bad_skip = s->data_bad_lines == BAD_LINES_SKIP,
+                                                         .bad_skip = settings->data_bad_lines == BAD_LINES_SKIP,
                                                          .seed = g->header->seed,
                                                          .part = "profile",
                                                          .notices = &log_notices}));
@@ -188,13 +188,13 @@ status profile_open(struct run *r)
     if (most > batch_micro_count(r->shape)) most = batch_micro_count(r->shape);
     r->micros_max = most > 1 ? (uint32_t)most : 1;
     TRY(result_open(r));
-    const struct settings *s = r->o->settings;
-    TRY(settings_disk_check(s));
+    const struct settings *settings = r->o->settings;
+    TRY(settings_disk_check(settings));
     TRY(model_open(&r->model, g,
-                   &(struct model_budget){.ram_bytes = s->store_ram,
-                                          .disk_bytes = s->store_ssd,
-                                          .path = s->store_path,
-                                          .io_threads = s->data_io == IO_THREADS}));
+                   &(struct model_budget){.ram_bytes = settings->store_ram,
+                                          .disk_bytes = settings->store_ssd,
+                                          .path = settings->store_path,
+                                          .io_threads = settings->data_io == IO_THREADS}));
     model_init(&r->model);
     struct layout sum = {0}, taken = {.arena = &r->arena};
     run_layout(&sum, r);

@@ -37,17 +37,17 @@ struct watch {
 };
 static struct watch watch_begin(uint32_t cores)
 {
-    struct watch w = {.cores = cores};
-    if (cores == 1) w.worked = (double)clock_thread_ns() * 1e-9;
-    w.begin_ns = clock_ns();
-    return w;
+    struct watch watch = {.cores = cores};
+    if (cores == 1) watch.worked = (double)clock_thread_ns() * 1e-9;
+    watch.begin_ns = clock_ns();
+    return watch;
 }
-static double watch_end(const struct watch *w)
+static double watch_end(const struct watch *watch)
 {
-    double passed = seconds_since(w->begin_ns);
-    if (w->cores > 1) return passed;
+    double passed = seconds_since(watch->begin_ns);
+    if (watch->cores > 1) return passed;
     double worked = (double)clock_thread_ns() * 1e-9 -
-                    w->worked; /* its readings lie outside those of `passed`: it may be greater */
+                    watch->worked; /* the readings of `worked` lie outside those of `passed`: it may be greater */
     return worked < passed ? worked : passed;
 }
 
@@ -286,19 +286,19 @@ static status turns_size(struct run *r)
     double *micro_seconds = r->round_total; /* [config_count]: of a micro-batch */
     r->micros = 1;
     turn_seconds = left / (config_count * ROUNDS_WANTED);
-    for (uint32_t c = 0; c < config_count; c++) {
+    for (uint32_t config = 0; config < config_count; config++) {
         for (uint32_t i = 0; i < 2; i++) {
             uint64_t begin_ns = clock_ns();
             turn_begin(r);
-            TRY(step_run(r, c));
-            micro_seconds[c] = seconds_since(begin_ns);
+            TRY(step_run(r, config));
+            micro_seconds[config] = seconds_since(begin_ns);
         }
     }
     double fitting = turn_seconds / micro_seconds[0];
     r->micros = fitting > r->micros_max ? r->micros_max : fitting > 1 ? (uint32_t)fitting : 1;
-    for (uint32_t c = 0; c < config_count; c++) {
-        double steps = turn_seconds / (r->micros * micro_seconds[c]), most = PASSES_MAX / r->micros;
-        r->steps[c] = steps > most ? (uint32_t)most : steps > 1 ? (uint32_t)steps : 1;
+    for (uint32_t config = 0; config < config_count; config++) {
+        double steps = turn_seconds / (r->micros * micro_seconds[config]), most = PASSES_MAX / r->micros;
+        r->steps[config] = steps > most ? (uint32_t)most : steps > 1 ? (uint32_t)steps : 1;
     }
     return ST_OK;
 }
@@ -406,9 +406,10 @@ static void result_make(struct run *r)
 {
     struct profile_run_result *result = r->result;
     uint32_t layer_count = r->graph->layer_count, config_count = r->o->config_count;
-    for (uint32_t c = 0; c < config_count; c++) {
-        result->is_disturbed[c] = true;
-        for (uint32_t i = 0; i < result->rounds; i++) result->is_disturbed[c] &= r->is_disturbed[c * ROUNDS_MAX + i];
+    for (uint32_t config = 0; config < config_count; config++) {
+        result->is_disturbed[config] = true;
+        for (uint32_t i = 0; i < result->rounds; i++)
+            result->is_disturbed[config] &= r->is_disturbed[config * ROUNDS_MAX + i];
     }
     for (size_t i = 0; i < (size_t)r->o->kind_count * config_count * layer_count; i++) {
         uint32_t config = (uint32_t)(i / layer_count % config_count);
@@ -418,11 +419,11 @@ static void result_make(struct run *r)
     }
     result->reading_seconds = fit_quantile(r->round_reading, r->round_reading_count, 0.5);
     double *spreads = r->round_pass; /* [config_count]: round_pass is no longer needed */
-    for (uint32_t c = 0; c < config_count; c++) {
-        double *total = r->round_total + c * ROUNDS_MAX;
-        uint32_t rounds = undisturbed_keep(r, c, total);
+    for (uint32_t config = 0; config < config_count; config++) {
+        double *total = r->round_total + config * ROUNDS_MAX;
+        uint32_t rounds = undisturbed_keep(r, config, total);
         double median = fit_quantile(total, rounds, 0.5);
-        spreads[c] = (fit_quantile(total, rounds, 0.75) - fit_quantile(total, rounds, 0.25)) / median;
+        spreads[config] = (fit_quantile(total, rounds, 0.75) - fit_quantile(total, rounds, 0.25)) / median;
     }
     if (config_count > 0) result->spread = fit_quantile(spreads, config_count, 0.5);
     result->seconds = seconds_since(r->begin_ns);
