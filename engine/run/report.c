@@ -119,13 +119,13 @@ bool report_is_due(const struct report *r)
 /* The share of the work that is done, 0 … 1, or a negative number if the end is not known. */
 static double share_done(const struct report *r, const struct progress *p, struct feed_counts counts)
 {
-    const struct settings *s = &r->session->setup.settings;
+    const struct settings *settings = &r->session->setup.settings;
     double share = -1;
-    if (counts.size_bytes && s->train_epochs)
+    if (counts.size_bytes && settings->train_epochs)
         share = ((double)r->passes_at_begin + (double)counts.byte_count / (double)counts.size_bytes) /
-                (double)s->train_epochs;
-    if (s->train_steps_max) {
-        double by_steps = (double)(p->step - p->first_step) / (double)s->train_steps_max;
+                (double)settings->train_epochs;
+    if (settings->train_steps_max) {
+        double by_steps = (double)(p->step - p->first_step) / (double)settings->train_steps_max;
         if (share < 0 || by_steps > share) share = by_steps;
     }
     return share > 1 ? 1 : share;
@@ -141,11 +141,11 @@ static double seconds_left(const struct report *r, const struct progress *p, dou
 
 static void duration_text(char *buffer, size_t bytes, double seconds)
 {
-    uint64_t s = (uint64_t)(seconds + 0.5);
-    if (s >= 3600)
-        snprintf(buffer, bytes, "%" PRIu64 ":%02" PRIu64 ":%02" PRIu64, s / 3600, s / 60 % 60, s % 60);
+    uint64_t whole = (uint64_t)(seconds + 0.5);
+    if (whole >= 3600)
+        snprintf(buffer, bytes, "%" PRIu64 ":%02" PRIu64 ":%02" PRIu64, whole / 3600, whole / 60 % 60, whole % 60);
     else
-        snprintf(buffer, bytes, "%" PRIu64 ":%02" PRIu64, s / 60, s % 60);
+        snprintf(buffer, bytes, "%" PRIu64 ":%02" PRIu64, whole / 60, whole % 60);
 }
 
 static bool is_loss(const struct head *head) { return op_table[head->node->op].traits & OP_IS_LOSS; }
@@ -287,31 +287,34 @@ double report_progress(struct report *r, const struct report_progress *is)
 
 void report_pause(struct report *r, uint64_t ns) { r->pause_ns += ns; }
 
-void report_saved(struct report *r, const struct report_save *s)
+void report_saved(struct report *r, const struct report_save *save)
 {
     char rows[27], written[27], bytes[16], linked[48] = "", linked_bytes[16], waited[64] = "";
-    words_whole(rows, s->row_count);
-    if (s->linked_bytes) snprintf(linked, sizeof linked, ", %s linked", words_size(linked_bytes, s->linked_bytes));
-    if (s->wait_ms >= 1) snprintf(waited, sizeof waited, "; threads waited %.0f ms for checkpoint.buffer", s->wait_ms);
-    if (s->is_beside)
+    words_whole(rows, save->row_count);
+    if (save->linked_bytes)
+        snprintf(linked, sizeof linked, ", %s linked", words_size(linked_bytes, save->linked_bytes));
+    if (save->wait_ms >= 1)
+        snprintf(waited, sizeof waited, "; threads waited %.0f ms for checkpoint.buffer", save->wait_ms);
+    if (save->is_beside)
         log_info("saved    %s at step %" PRIu64 " (%s of %s rows, %s%s, %.0f ms beside training; stall %.1f ms%s)",
-                 s->path, s->progress->step, words_whole(written, s->written_count), rows, words_size(bytes, s->bytes),
-                 linked, s->ms, s->pause_ms, waited);
+                 save->path, save->progress->step, words_whole(written, save->written_count), rows,
+                 words_size(bytes, save->bytes), linked, save->ms, save->pause_ms, waited);
     else
-        log_info("saved    %s at step %" PRIu64 " (%s rows, %.0f ms)", s->path, s->progress->step, rows, s->pause_ms);
+        log_info("saved    %s at step %" PRIu64 " (%s rows, %.0f ms)", save->path, save->progress->step, rows,
+                 save->pause_ms);
     log_event_begin("checkpoint");
-    log_event_text("path", s->path);
-    log_event_u64("step", s->progress->step);
-    log_event_u64("rows", s->row_count);
-    log_event_u64("rows_written", s->written_count);
-    log_event_u64("bytes", s->bytes);
-    log_event_u64("bytes_linked", s->linked_bytes);
-    log_event_f64("ms", s->ms);
-    log_event_f64("pause_ms", s->pause_ms);
-    log_event_f64("wait_ms", s->wait_ms);
+    log_event_text("path", save->path);
+    log_event_u64("step", save->progress->step);
+    log_event_u64("rows", save->row_count);
+    log_event_u64("rows_written", save->written_count);
+    log_event_u64("bytes", save->bytes);
+    log_event_u64("bytes_linked", save->linked_bytes);
+    log_event_f64("ms", save->ms);
+    log_event_f64("pause_ms", save->pause_ms);
+    log_event_f64("wait_ms", save->wait_ms);
     log_event_end();
     r->save_count++;
-    if (s->pause_ms > r->save_pause_ms_max) r->save_pause_ms_max = s->pause_ms;
+    if (save->pause_ms > r->save_pause_ms_max) r->save_pause_ms_max = save->pause_ms;
 }
 
 void report_unsaved(const char *what) { log_info("unsaved  %s", what); }
@@ -359,21 +362,21 @@ static void life_report(const struct session *s, const struct table_account *acc
 {
     for (uint32_t t = 0; t < s->setup.graph.table_count; t++) {
         if (!store_lives(s->setup.model.store, t)) continue;
-        const struct store_life_counts c = accounts[t].life;
+        const struct store_life_counts life = accounts[t].life;
         const char *name = graph_string(&s->setup.graph, s->setup.graph.tables[t].name);
         char made[27], refused[27], score[27], age[27], evicted[27];
         log_info("life     %s: %s rows made, %s occurrences of keys not admitted; %s rows died by score, %s by age; %s "
                  "evicted",
-                 name, words_whole(made, c.admitted), words_whole(refused, c.refused),
-                 words_whole(score, c.died[ROW_DEAD_SCORE]), words_whole(age, c.died[ROW_DEAD_AGE]),
-                 words_whole(evicted, c.evicted));
+                 name, words_whole(made, life.admitted), words_whole(refused, life.refused),
+                 words_whole(score, life.died[ROW_DEAD_SCORE]), words_whole(age, life.died[ROW_DEAD_AGE]),
+                 words_whole(evicted, life.evicted));
         if (s->setup.graph.tables[t].life.vector_score > 0)
             log_info("life     %s: %s of %s rows have a vector", name, words_whole(made, accounts[t].vector_count),
                      words_whole(score, accounts[t].row_count));
-        if (c.evictions)
+        if (life.evictions)
             log_info("life     %s: more than %" PRIu64 " rows %" PRIu64
                      " times: finding those of the least scores took %.1f s",
-                     name, s->setup.graph.tables[t].life.row_max, c.evictions, (double)c.eviction_ns * 1e-9);
+                     name, s->setup.graph.tables[t].life.row_max, life.evictions, (double)life.eviction_ns * 1e-9);
     }
 }
 
@@ -383,17 +386,17 @@ static void life_event(const struct session *s, const struct table_account *acco
     bool is_open = false;
     for (uint32_t t = 0; t < s->setup.graph.table_count; t++) {
         if (!store_lives(s->setup.model.store, t)) continue;
-        const struct store_life_counts c = accounts[t].life;
+        const struct store_life_counts life = accounts[t].life;
         if (!is_open) log_event_open("life");
         is_open = true;
         log_event_open(graph_string(&s->setup.graph, s->setup.graph.tables[t].name));
-        log_event_u64("rows_made", c.admitted);
-        log_event_u64("occurrences_not_admitted", c.refused);
-        log_event_u64("rows_died_by_score", c.died[ROW_DEAD_SCORE]);
-        log_event_u64("rows_died_by_age", c.died[ROW_DEAD_AGE]);
-        log_event_u64("rows_evicted", c.evicted);
-        log_event_u64("evictions", c.evictions);
-        log_event_f64("eviction_s", (double)c.eviction_ns * 1e-9);
+        log_event_u64("rows_made", life.admitted);
+        log_event_u64("occurrences_not_admitted", life.refused);
+        log_event_u64("rows_died_by_score", life.died[ROW_DEAD_SCORE]);
+        log_event_u64("rows_died_by_age", life.died[ROW_DEAD_AGE]);
+        log_event_u64("rows_evicted", life.evicted);
+        log_event_u64("evictions", life.evictions);
+        log_event_f64("eviction_s", (double)life.eviction_ns * 1e-9);
         log_event_close();
     }
     if (is_open) log_event_close();

@@ -32,13 +32,13 @@ static bool joins(const struct trainer *t) { return t->node && t->progressive; }
 /* Writes down how training goes. */
 static void standing_take(struct trainer *t)
 {
-    struct standing *s = &t->standing;
-    s->progress = t->session->setup.model.progress;
-    s->loss_sum = t->loss_sum;
-    s->ns = clock_ns();
+    struct standing *standing = &t->standing;
+    standing->progress = t->session->setup.model.progress;
+    standing->loss_sum = t->loss_sum;
+    standing->ns = clock_ns();
     if (t->progressive) progressive_keep(t->progressive);
     /* Release pairs with standing_look(). */
-    atomic_store_explicit(&s->shared_state, STANDING_THERE, memory_order_release);
+    atomic_store_explicit(&standing->shared_state, STANDING_THERE, memory_order_release);
 }
 
 /* The time of recovery ends: the first step after the save is done. */
@@ -83,19 +83,19 @@ static void forward_done(void *context, const struct slot *slot)
 /* Reports what has been done since the last time, if anything. */
 static void progress_tell(struct trainer *t)
 {
-    const struct standing *s = &t->standing;
-    uint64_t examples = s->progress.examples - t->examples_reported;
-    if (s->progress.step == 0 || examples == 0) return;
-    struct report_progress now = {.progress = &s->progress,
-                                  .ns = s->ns,
-                                  .loss = (s->loss_sum - t->loss_reported) / (double)examples,
+    const struct standing *standing = &t->standing;
+    uint64_t examples = standing->progress.examples - t->examples_reported;
+    if (standing->progress.step == 0 || examples == 0) return;
+    struct report_progress now = {.progress = &standing->progress,
+                                  .ns = standing->ns,
+                                  .loss = (standing->loss_sum - t->loss_reported) / (double)examples,
                                   .counts = feed_counts(t->feed)};
     if (t->progressive) now.window = progressive_measure(t->progressive, &now.heads);
     now.rate = report_progress(&t->report, &now);
     const struct train_watch *watch = t->options->watch;
     if (watch) watch->told(watch->context, &now);
-    t->loss_reported = s->loss_sum;
-    t->examples_reported = s->progress.examples;
+    t->loss_reported = standing->loss_sum;
+    t->examples_reported = standing->progress.examples;
 }
 
 /* Tells the standing that has come; all nodes join their figures here. */
@@ -296,10 +296,10 @@ static status plan_look(struct trainer *t)
 /* At the feed's end: unless a bound or a signal has ended it, notes how many examples a whole pass has. */
 static void pass_note(struct trainer *t)
 {
-    const struct settings *s = &t->session->setup.settings;
+    const struct settings *settings = &t->session->setup.settings;
     struct progress *p = &t->session->setup.model.progress;
-    bool is_bounded = s->train_steps_max && p->step - p->first_step >= s->train_steps_max;
-    bool is_last = p->epoch - p->first_epoch + 1 == s->train_epochs;
+    bool is_bounded = settings->train_steps_max && p->step - p->first_step >= settings->train_steps_max;
+    bool is_last = p->epoch - p->first_epoch + 1 == settings->train_epochs;
     if (!train_is_stopped(t) && !is_bounded && is_last) p->pass_examples = p->epoch_examples;
 }
 

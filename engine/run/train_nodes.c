@@ -98,10 +98,10 @@ static status data_compare(struct reduce *reduce, const struct model_data *data)
     const bool reads = exchange_computes(reduce_exchange(reduce));
     struct data_record first = data_record_of(data, 0);
     status st = ST_OK;
-    for (uint32_t f = 0; f == 0 || f < first.file_count; f++) {
-        const struct data_record own = first = data_record_of(data, f);
+    for (uint32_t file = 0; file == 0 || file < first.file_count; file++) {
+        const struct data_record own = first = data_record_of(data, file);
         TRY(reduce_tell(reduce, &first, sizeof first));
-        if (st == ST_OK && reads && memcmp(&own, &first, sizeof own) != 0) st = data_differs(data, f, &first);
+        if (st == ST_OK && reads && memcmp(&own, &first, sizeof own) != 0) st = data_differs(data, file, &first);
     }
     return reduce_agree(reduce, st);
 }

@@ -21,41 +21,41 @@ static bool holds_out(const struct trainer *t)
 /* A stream can be read only once, so settings that would read it twice are refused before the first step. */
 static status streams_check(const struct trainer *t)
 {
-    const struct settings *s = &t->session->setup.settings;
-    if (feed_is_stream(t->feed) && s->train_epochs > 1 && s->cache_ram == 0 && s->cache_ssd == 0)
+    const struct settings *settings = &t->session->setup.settings;
+    if (feed_is_stream(t->feed) && settings->train_epochs > 1 && settings->cache_ram == 0 && settings->cache_ssd == 0)
         FAIL(INVALID,
              "%s is a stream and can be read once, but train.epochs = %" PRIu64
              "; give a file, or a data cache (--set cache.ram=1GiB), or --set train.epochs=1",
-             feed_paths(t->feed), (uint64_t)s->train_epochs);
-    if (t->eval.feed && feed_is_stream(t->eval.feed) && (s->eval_every || t->stop.head))
+             feed_paths(t->feed), (uint64_t)settings->train_epochs);
+    if (t->eval.feed && feed_is_stream(t->eval.feed) && (settings->eval_every || t->stop.head))
         FAIL(INVALID,
              "%s is a stream and can be read once, but eval.every = %" PRIu64
              ", train.stop = %s; give a file, or --set eval.every=0 --set train.stop=none",
-             feed_paths(t->eval.feed), s->eval_every, s->train_stop);
+             feed_paths(t->eval.feed), settings->eval_every, settings->train_stop);
     if (holds_out(t) && feed_is_stream(t->feed) && !t->options->dry_run)
         FAIL(INVALID,
              "%s is a stream and can be read once, but data.eval_fraction = %g holds lines of it out for evaluation; "
              "give a file, --eval FILE, or --set data.eval_fraction=0",
-             feed_paths(t->feed), (double)s->data_eval_fraction);
+             feed_paths(t->feed), (double)settings->data_eval_fraction);
     return ST_OK;
 }
 
 /* Warns of settings that ask for what cannot be seen. */
 static void settings_check(const struct trainer *t)
 {
-    const struct settings *s = &t->session->setup.settings;
+    const struct settings *settings = &t->session->setup.settings;
     struct batch_shape shape = graph_batch(t->graph);
-    if (s->checkpoint_every && t->options->out == NULL)
-        log_warning("checkpoint.every = %" PRIu64 " saves nothing without --out DIR", s->checkpoint_every);
-    if (s->checkpoint_seconds > 0 && t->options->out == NULL)
-        log_warning("checkpoint.seconds = %g saves nothing without --out DIR", (double)s->checkpoint_seconds);
-    const bool saves = t->options->out && (s->checkpoint_every || s->checkpoint_seconds > 0);
+    if (settings->checkpoint_every && t->options->out == NULL)
+        log_warning("checkpoint.every = %" PRIu64 " saves nothing without --out DIR", settings->checkpoint_every);
+    if (settings->checkpoint_seconds > 0 && t->options->out == NULL)
+        log_warning("checkpoint.seconds = %g saves nothing without --out DIR", (double)settings->checkpoint_seconds);
+    const bool saves = t->options->out && (settings->checkpoint_every || settings->checkpoint_seconds > 0);
     if (t->node && node_index(t->node) == 0 && node_count(t->node) > 1 && t->options->use == NULL && !saves)
         log_warning("no save before the end: if a node is lost, all nodes begin this run again; give --out DIR and "
                     "--set checkpoint.seconds=600, or checkpoint.every");
-    if (s->eval_every && t->eval.sets.count == 0)
-        log_warning("eval.every = %" PRIu64 " measures nothing without --eval FILE", s->eval_every);
-    if (s->train_micro == 0 && shape.micro < 32 && shape.micro < shape.batch / shape.lanes)
+    if (settings->eval_every && t->eval.sets.count == 0)
+        log_warning("eval.every = %" PRIu64 " measures nothing without --eval FILE", settings->eval_every);
+    if (settings->train_micro == 0 && shape.micro < 32 && shape.micro < shape.batch / shape.lanes)
         log_warning(
             "batch / lanes = %u has no divisor from 32 to 512, so micro-batches have %u examples and are slow; choose "
             "another train.batch",
@@ -66,13 +66,14 @@ static void settings_check(const struct trainer *t)
  * Memory serves further passes of this run; a file also serves further runs. */
 static void caches_share(struct trainer *t, struct data_cache_budget *train)
 {
-    const struct settings *s = &t->session->setup.settings;
-    bool is_again = s->train_epochs > 1, is_eval_again = s->eval_every || t->stop.head;
-    *train = (struct data_cache_budget){.ram_bytes = is_again ? s->cache_ram : 0,
-                                        .ssd_bytes = s->cache_ssd,
-                                        .path = s->cache_path,
-                                        .window = is_again && s->cache_shuffle == CACHE_BLOCKS ? s->cache_window : 0,
-                                        .is_bounded = s->train_steps_max > 0};
+    const struct settings *settings = &t->session->setup.settings;
+    bool is_again = settings->train_epochs > 1, is_eval_again = settings->eval_every || t->stop.head;
+    *train = (struct data_cache_budget){
+        .ram_bytes = is_again ? settings->cache_ram : 0,
+        .ssd_bytes = settings->cache_ssd,
+        .path = settings->cache_path,
+        .window = is_again && settings->cache_shuffle == CACHE_BLOCKS ? settings->cache_window : 0,
+        .is_bounded = settings->train_steps_max > 0};
     const uint32_t count = t->eval.sets.count;
     double share[EVAL_SETS_MAX], share_sum = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -84,9 +85,9 @@ static void caches_share(struct trainer *t, struct data_cache_budget *train)
     for (uint32_t i = 0; i < count; i++) {
         struct data_cache_budget *cache = &t->eval.options[i].cache;
         const double of_ram = is_again ? share[i] : share[i] / share_sum; /* training that reads once needs none */
-        cache->path = s->cache_path;
-        cache->ssd_bytes = (uint64_t)((double)s->cache_ssd * share[i]);
-        cache->ram_bytes = is_eval_again ? (uint64_t)((double)s->cache_ram * of_ram) : 0;
+        cache->path = settings->cache_path;
+        cache->ssd_bytes = (uint64_t)((double)settings->cache_ssd * share[i]);
+        cache->ram_bytes = is_eval_again ? (uint64_t)((double)settings->cache_ram * of_ram) : 0;
         train->ssd_bytes -= cache->ssd_bytes;
         if (is_again) train->ram_bytes -= cache->ram_bytes;
     }
