@@ -53,9 +53,9 @@ static void seconds_of_models(const struct server *s, struct evbuffer *to)
 {
     static const char name[] = "heterps_request_duration_seconds";
     exposition_head(to, name, "histogram", "From a request's last byte to its answer.");
-    for (uint32_t m = 0; m < s->model_count; m++) {
-        const struct figures *f = &s->models[m].figures;
-        const char *model = s->models[m].name;
+    for (uint32_t index = 0; index < s->model_count; index++) {
+        const struct figures *f = &s->models[index].figures;
+        const char *model = s->models[index].name;
         uint64_t sum = 0;
         for (uint32_t i = 0; i < FIGURES_BOUNDS; i++) {
             sum += f->within[i];

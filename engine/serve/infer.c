@@ -107,10 +107,10 @@ struct inferring {
 
 static void inferring_free(void *detail)
 {
-    struct inferring *i = detail;
-    inference_free(&i->inference);
-    free(i->outputs);
-    free(i);
+    struct inferring *inferring = detail;
+    inference_free(&inferring->inference);
+    free(inferring->outputs);
+    free(inferring);
 }
 
 /* The lines as one text with a 0 behind it; NULL: no memory. */
@@ -131,7 +131,7 @@ static uint64_t lines_count(const char *text, size_t bytes)
 
 static void infer_finish(struct server *s, struct request *r, const struct ask *ask)
 {
-    const struct inferring *i = r->detail;
+    const struct inferring *inferring = r->detail;
     const uint64_t names = r->version->lines.has_names;
     char length[32];
     size_t bytes;
@@ -141,14 +141,14 @@ static void infer_finish(struct server *s, struct request *r, const struct ask *
     }
     const char *text = lines_text(r->lines, &bytes);
     const uint64_t count = text ? lines_count(text, bytes) : 0;
-    if (text && count != i->inference.example_count) {
+    if (text && count != inferring->inference.example_count) {
         reply_error(s, r->http, 400, "expected a prediction for each of %u examples, found %" PRIu64,
-                    i->inference.example_count, count);
+                    inferring->inference.example_count, count);
         return;
     }
     struct evbuffer *json = evbuffer_new(), *binary = evbuffer_new();
     if (text && json && binary &&
-        inference_answer(&i->inference, r->version->model->name, r->version->name, text, bytes, json, binary) ==
+        inference_answer(&inferring->inference, r->version->model->name, r->version->name, text, bytes, json, binary) ==
             ST_OK) {
         snprintf(length, sizeof length, "%zu", evbuffer_get_length(json));
         const bool has_binary = evbuffer_get_length(binary) > 0;
@@ -173,32 +173,35 @@ static bool json_length(struct evhttp_request *request, size_t bytes, size_t *le
     return is_number;
 }
 
-static status infer_read(struct served *m, struct evhttp_request *request, struct inferring *i, struct evbuffer *lines)
+static status infer_read(struct served *m, struct evhttp_request *request, struct inferring *inferring,
+                         struct evbuffer *lines)
 {
     struct evbuffer *body = evhttp_request_get_input_buffer(request);
     const size_t bytes = evbuffer_get_length(body);
     size_t json_bytes;
     uint32_t count;
     if (!json_length(request, bytes, &json_bytes)) FAIL(INVALID, HEADER_LENGTH ": expected a number");
-    i->outputs = outputs_make(m, &count);
+    inferring->outputs = outputs_make(m, &count);
     const uint8_t *text = bytes ? evbuffer_pullup(body, -1) : (const uint8_t *)"";
-    if (i->outputs == NULL || text == NULL) FAIL(MEMORY, "no memory for a request");
-    return inference_read(&i->inference, &m->version->lines, i->outputs, count, text, bytes, json_bytes, lines);
+    if (inferring->outputs == NULL || text == NULL) FAIL(MEMORY, "no memory for a request");
+    return inference_read(&inferring->inference, &m->version->lines, inferring->outputs, count, text, bytes, json_bytes,
+                          lines);
 }
 
 static void infer(struct server *s, struct served *m, struct evhttp_request *request)
 {
-    struct inferring *i = calloc(1, sizeof *i);
+    struct inferring *inferring = calloc(1, sizeof *inferring);
     struct evbuffer *lines = evbuffer_new();
-    const status st = i && lines ? infer_read(m, request, i, lines) : ST_MEMORY;
+    const status st = inferring && lines ? infer_read(m, request, inferring, lines) : ST_MEMORY;
     if (st == ST_OK) {
-        learn_keep(m, i->inference.id, lines);
-        request_put(s, m, request, lines,
-                    (struct request_end){
-                        .finish = infer_finish, .detail = i, .detail_free = inferring_free, .wants.each = true});
+        learn_keep(m, inferring->inference.id, lines);
+        request_put(
+            s, m, request, lines,
+            (struct request_end){
+                .finish = infer_finish, .detail = inferring, .detail_free = inferring_free, .wants.each = true});
     } else {
-        reply_error(s, request, st == ST_MEMORY ? 503 : 400, "%s", i && lines ? status_message() : "no memory");
-        if (i) inferring_free(i);
+        reply_error(s, request, st == ST_MEMORY ? 503 : 400, "%s", inferring && lines ? status_message() : "no memory");
+        if (inferring) inferring_free(inferring);
     }
     if (lines) evbuffer_free(lines);
 }

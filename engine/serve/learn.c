@@ -208,20 +208,20 @@ void learn_position(struct server *s, struct served *m, struct evhttp_request *r
 
 /* --- figures ---------------------------------------------------------------------------------- */
 
-static uint64_t learning_of(const struct learner_state *s, const struct join_counts *j)
+static uint64_t learning_of(const struct learner_state *at, const struct join_counts *j)
 {
-    return (void)j, s->is_learning;
+    return (void)j, at->is_learning;
 }
-static uint64_t read_of(const struct learner_state *s, const struct join_counts *j) { return (void)j, s->read; }
-static uint64_t learned_of(const struct learner_state *s, const struct join_counts *j) { return (void)j, s->learned; }
-static uint64_t saved_of(const struct learner_state *s, const struct join_counts *j) { return (void)j, s->saved; }
-static uint64_t step_of(const struct learner_state *s, const struct join_counts *j) { return (void)j, s->step; }
-static uint64_t bad_of(const struct learner_state *s, const struct join_counts *j) { return (void)j, s->bad_lines; }
-static uint64_t window_of(const struct learner_state *s, const struct join_counts *j) { return (void)j, s->window; }
-static uint64_t waiting_of(const struct learner_state *s, const struct join_counts *j) { return (void)s, j->count; }
-static uint64_t joined_of(const struct learner_state *s, const struct join_counts *j) { return (void)s, j->taken; }
-static uint64_t expired_of(const struct learner_state *s, const struct join_counts *j) { return (void)s, j->expired; }
-static uint64_t crowded_of(const struct learner_state *s, const struct join_counts *j) { return (void)s, j->crowded; }
+static uint64_t read_of(const struct learner_state *at, const struct join_counts *j) { return (void)j, at->read; }
+static uint64_t learned_of(const struct learner_state *at, const struct join_counts *j) { return (void)j, at->learned; }
+static uint64_t saved_of(const struct learner_state *at, const struct join_counts *j) { return (void)j, at->saved; }
+static uint64_t step_of(const struct learner_state *at, const struct join_counts *j) { return (void)j, at->step; }
+static uint64_t bad_of(const struct learner_state *at, const struct join_counts *j) { return (void)j, at->bad_lines; }
+static uint64_t window_of(const struct learner_state *at, const struct join_counts *j) { return (void)j, at->window; }
+static uint64_t waiting_of(const struct learner_state *at, const struct join_counts *j) { return (void)at, j->count; }
+static uint64_t joined_of(const struct learner_state *at, const struct join_counts *j) { return (void)at, j->taken; }
+static uint64_t expired_of(const struct learner_state *at, const struct join_counts *j) { return (void)at, j->expired; }
+static uint64_t crowded_of(const struct learner_state *at, const struct join_counts *j) { return (void)at, j->crowded; }
 
 static const struct {
     const char *name, *type, *help;
@@ -243,27 +243,27 @@ static const struct {
 static void looks_put(const struct server *s, struct learner_state *state, struct join_counts *join,
                       struct evbuffer *to)
 {
-    for (uint32_t m = 0; m < s->model_count; m++) {
-        const struct teaching *t = s->models[m].teaching;
-        learner_look(t->learner, &state[m]);
-        join[m] = t->join ? join_counts(t->join, clock_ns()) : (struct join_counts){0};
+    for (uint32_t index = 0; index < s->model_count; index++) {
+        const struct teaching *t = s->models[index].teaching;
+        learner_look(t->learner, &state[index]);
+        join[index] = t->join ? join_counts(t->join, clock_ns()) : (struct join_counts){0};
     }
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         exposition_head(to, numbers[i].name, numbers[i].type, numbers[i].help);
-        for (uint32_t m = 0; m < s->model_count; m++)
-            evbuffer_add_printf(to, "%s{model=\"%s\"} %" PRIu64 "\n", numbers[i].name, s->models[m].name,
-                                numbers[i].value(&state[m], &join[m]));
+        for (uint32_t index = 0; index < s->model_count; index++)
+            evbuffer_add_printf(to, "%s{model=\"%s\"} %" PRIu64 "\n", numbers[i].name, s->models[index].name,
+                                numbers[i].value(&state[index], &join[index]));
     }
     exposition_head(
         to, "heterps_learn_figure", "gauge",
         "Progressive validation: a figure of a loss over the last examples, each predicted before it was learned "
         "from.");
-    for (uint32_t m = 0; m < s->model_count; m++)
-        for (uint32_t i = 0; i < state[m].figure_count; i++) {
-            const struct learner_figure *f = &state[m].figure[i];
+    for (uint32_t index = 0; index < s->model_count; index++)
+        for (uint32_t i = 0; i < state[index].figure_count; i++) {
+            const struct learner_figure *f = &state[index].figure[i];
             if (isfinite(f->value))
                 evbuffer_add_printf(to, "heterps_learn_figure{model=\"%s\",head=\"%s\",figure=\"%s\"} %.9g\n",
-                                    s->models[m].name, f->head, f->key, f->value);
+                                    s->models[index].name, f->head, f->key, f->value);
         }
 }
 

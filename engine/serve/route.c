@@ -74,24 +74,24 @@ struct served *server_model(const struct server *s, const char *name)
 }
 
 /* Whether the path is the route's; *name: the model's name in it. */
-static bool route_is(const struct route *r, const char *path, const char **name)
+static bool route_is(const struct route *route, const char *path, const char **name)
 {
-    const size_t bytes = strlen(r->path);
+    const size_t bytes = strlen(route->path);
     *name = "";
-    if (bytes == 1 || r->path[bytes - 1] != '/') return strcmp(path, r->path) == 0;
-    if (strncmp(path, r->path, bytes - 1) != 0) return false;
+    if (bytes == 1 || route->path[bytes - 1] != '/') return strcmp(path, route->path) == 0;
+    if (strncmp(path, route->path, bytes - 1) != 0) return false;
     if (path[bytes - 1] == '/') *name = path + bytes;
     return path[bytes - 1] == 0 || (path[bytes - 1] == '/' && path[bytes] != 0);
 }
 
-static void dispatch(struct server *s, const struct route *r, const char *name, struct evhttp_request *request)
+static void dispatch(struct server *s, const struct route *route, const char *name, struct evhttp_request *request)
 {
     struct served *model = server_model(s, name);
-    if (!r->is_open && !access_allows(s->http, s->tokens, request)) return;
+    if (!route->is_open && !access_allows(s->http, s->tokens, request)) return;
     if (model == NULL) {
         http_reply_text(s->http, request, 404, "there is no model of this name");
     } else {
-        r->answer(s, model, request);
+        route->answer(s, model, request);
     }
 }
 

@@ -68,9 +68,9 @@ uint32_t versions_waiting(const struct served *m)
     return sum;
 }
 
-static void counts_add(struct servant_counts *sum, const struct servant *s)
+static void counts_add(struct servant_counts *sum, const struct servant *servant)
 {
-    const struct servant_counts counts = servant_counts(s);
+    const struct servant_counts counts = servant_counts(servant);
     sum->batches += counts.batches;
     sum->examples += counts.examples;
     sum->bad_lines += counts.bad_lines;
@@ -398,7 +398,7 @@ void version_get(struct server *s, struct served *m, struct evhttp_request *requ
 }
 
 /* Reads the body as a name, without blanks and line ends around it: STEP, STEP-GENERATION
- * or "newest". False: it is none. */
+ * or "newest". False: the body is none. */
 static bool name_read(struct evhttp_request *request, char name[MODEL_TAG_BYTES])
 {
     struct evbuffer *body = evhttp_request_get_input_buffer(request);
