@@ -51,7 +51,7 @@ static uint32_t runs_list(const struct extent *e, const struct graph *g, const s
 /* A block of what the stage's updates change. */
 struct block {
     uint32_t run;
-    uint64_t offset, first; /* where it lies; floats of the blocks before it */
+    uint64_t offset, first; /* where the block lies; floats of the blocks before it */
     bool is_bounded;        /* its norm is */
 };
 typedef void block_see(struct extent *e, const struct block *block, uint64_t floats);
@@ -110,9 +110,9 @@ void extent_layout(struct extent *e, struct layout *l, const struct graph *g, co
     e->block_begin = clip_blocks_list(g, 0, e->forward_begin, NULL);
     e->block_count = clip_blocks_list(g, e->forward_begin, e->forward_end, NULL);
     e->table_count = 0;
-    for (uint32_t t = 0; t < g->table_count; t++) {
-        const uint32_t node = graph_table_first_node(g, t);
-        if (e->forward_begin <= node && node < e->forward_end) e->tables[e->table_count++] = t;
+    for (uint32_t table = 0; table < g->table_count; table++) {
+        const uint32_t node = graph_table_first_node(g, table);
+        if (e->forward_begin <= node && node < e->forward_end) e->tables[e->table_count++] = table;
     }
     parts_cut(e, g);
 }
