@@ -52,7 +52,7 @@ struct share {
     _Alignas(64) _Atomic uint32_t shared_backward_left; /* backward passes of the step that are still to come */
     struct parts parts[PHASE_COUNT];
     struct extent extent; /* set once; of a single bucket the stage's */
-    bool is_empty;        /* nobody waits for it                      */
+    bool is_empty;        /* nobody waits for the share               */
 };
 
 /* The step that is open. */
@@ -64,7 +64,7 @@ struct open_step {
     uint32_t ticket; /* the number of its last ticket */
 };
 
-/* Sums wait until the step before is closed. This bit: it is. */
+/* Sums wait until the step before is closed. This bit: that step is closed. */
 #define HELD_CLOSED (UINT32_C(1) << EXCHANGE_BUCKETS_MAX)
 
 struct bsp {
@@ -91,7 +91,7 @@ struct bsp {
     _Alignas(64) _Atomic uint32_t shared_left[EXCHANGE_BUCKETS_MAX][PHASE_COUNT], shared_sums_left;
     _Atomic uint32_t shared_updates_left;                 /* buckets that are not through with updates               */
     _Atomic uint32_t shared_held;                         /* bit b: sums of bucket b wait for the close; HELD_CLOSED */
-    _Atomic uint64_t shared_valued[EXCHANGE_BUCKETS_MAX]; /* steps below it have the bucket's values from all        */
+    _Atomic uint64_t shared_valued[EXCHANGE_BUCKETS_MAX]; /* steps below have the bucket's values from all           */
     _Atomic bool shared_failed;                           /* no values will come any more                            */
 };
 
@@ -111,8 +111,8 @@ static void step_open(struct bsp *b, uint64_t step)
     const uint32_t stage_count = b->sync.site.stage_count;
     for (uint32_t bucket = 0; bucket < b->bucket_count; bucket++) {
         uint32_t left = 0;
-        for (uint32_t s = 0; s < stage_count; s++) {
-            struct share *share = share_of(b, s, bucket);
+        for (uint32_t stage = 0; stage < stage_count; stage++) {
+            struct share *share = share_of(b, stage, bucket);
             left += !share->is_empty;
             /* Relaxed, all: published with the step below. */
             atomic_store_explicit(&share->shared_backward_left, b->micro_count, memory_order_relaxed);
@@ -370,7 +370,7 @@ static status step_close(struct bsp *b)
     const uint32_t micro = graph_lane_micro(b->sync.site.graph);
     double loss = 0;
     if (closed.last->input->is_sweep && !of_stages(b)) TRY(host->rows_sweep(host, closed.last, b->row_count));
-    for (uint32_t m = 0; m * micro < closed.example_count; m++) loss += exchange_loss(&b->site, closed.step)[m];
+    for (uint32_t i = 0; i * micro < closed.example_count; i++) loss += exchange_loss(&b->site, closed.step)[i];
     for (uint32_t t = 0; b->exchange && t < b->sync.site.graph->table_count; t++)
         b->row_count[t] = b->exchange->rows.row_count[t];
     struct step_done done = {closed.step, closed.epoch, closed.example_count, loss, b->row_count, closed.ticket};
@@ -581,10 +581,10 @@ static void bsp_layout(struct bsp *b, struct layout *l)
 {
     const uint32_t stage_count = b->sync.site.stage_count;
     LAYOUT_TAKE(l, b->shares, stage_count * b->bucket_count);
-    for (uint32_t s = 0; s < stage_count; s++) {
-        const struct stage *stage = b->sync.site.stages[s];
-        if (b->slices == NULL && l->arena) b->shares[s].extent = stage->extent;
-        if (b->slices == NULL && l->arena) b->shares[s].is_empty = !stage->is_here;
+    for (uint32_t index = 0; index < stage_count; index++) {
+        const struct stage *stage = b->sync.site.stages[index];
+        if (b->slices == NULL && l->arena) b->shares[index].extent = stage->extent;
+        if (b->slices == NULL && l->arena) b->shares[index].is_empty = !stage->is_here;
         for (uint32_t bucket = 0; b->slices && bucket < b->bucket_count; bucket++) share_layout(b, l, stage, bucket);
     }
     LAYOUT_TAKE(l, b->row_count, b->sync.site.graph->table_count);

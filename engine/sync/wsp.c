@@ -33,14 +33,14 @@ static uint32_t record_count(const struct wsp *wsp)
 
 /* Lists the runs that a stage sends, in the order of its updates; returns how many there are, and
  * their floats. `runs` may be NULL. */
-static uint32_t runs_list(const struct sync_site *site, const struct stage *s, struct run *runs, uint64_t *floats)
+static uint32_t runs_list(const struct sync_site *site, const struct stage *stage, struct run *runs, uint64_t *floats)
 {
     uint32_t count = 0;
     *floats = 0;
-    for (uint32_t r = 0; r < s->extent.run_count; r++) {
-        const struct param_run *run = &s->extent.runs[r];
-        const struct graph_update *u = &site->graph->updates[run->update];
-        if (optimizer_table[site->graph->optimizers[u->optimizer].kind].across == ACROSS_OWN) continue;
+    for (uint32_t r = 0; r < stage->extent.run_count; r++) {
+        const struct param_run *run = &stage->extent.runs[r];
+        const struct graph_update *update = &site->graph->updates[run->update];
+        if (optimizer_table[site->graph->optimizers[update->optimizer].kind].across == ACROSS_OWN) continue;
         for (uint32_t k = 0; k <= run->state_count; k++, count++) {
             *floats += run->count;
             if (runs == NULL) continue;
@@ -88,24 +88,24 @@ static void wsp_layout(struct wsp *wsp, struct layout *l)
     LAYOUT_TAKE(l, wsp->stages, pair_count);
     for (uint32_t i = 0; i < pair_count; i++) {
         uint64_t floats;
-        struct wsp_stage s = {.run_count = runs_list(site, site->stages[i], NULL, &floats)};
-        if (site->pipeline_count > 1) s.message_count = site->kind == SYNC_ASP ? 4 : 2 * site->clock_distance + 2;
-        if (s.message_count && site->is_exact) s.message_count++; /* the last one of a job, with others unread */
-        if (s.message_count && site->is_exact) LAYOUT_TAKE(l, s.sums, floats);
-        LAYOUT_TAKE(l, s.runs, s.run_count);
-        LAYOUT_TAKE(l, s.included, wsp->worker_count);
-        LAYOUT_TAKE(l, s.messages, s.message_count);
-        for (uint32_t k = 0; k < s.message_count; k++) {
+        struct wsp_stage kept = {.run_count = runs_list(site, site->stages[i], NULL, &floats)};
+        if (site->pipeline_count > 1) kept.message_count = site->kind == SYNC_ASP ? 4 : 2 * site->clock_distance + 2;
+        if (kept.message_count && site->is_exact) kept.message_count++; /* the last one of a job, with others unread */
+        if (kept.message_count && site->is_exact) LAYOUT_TAKE(l, kept.sums, floats);
+        LAYOUT_TAKE(l, kept.runs, kept.run_count);
+        LAYOUT_TAKE(l, kept.included, wsp->worker_count);
+        LAYOUT_TAKE(l, kept.messages, kept.message_count);
+        for (uint32_t k = 0; k < kept.message_count; k++) {
             float *change;
             LAYOUT_TAKE(l, change, floats);
-            if (l->arena) s.messages[k].change = change;
+            if (l->arena) kept.messages[k].change = change;
         }
-        LAYOUT_TAKE(l, s.inbox, site->pipeline_count);
-        for (uint32_t u = 0; u < site->pipeline_count && s.message_count; u++)
-            ring_layout(l->arena ? &s.inbox[u] : NULL, l, s.message_count, RING_ONE);
+        LAYOUT_TAKE(l, kept.inbox, site->pipeline_count);
+        for (uint32_t u = 0; u < site->pipeline_count && kept.message_count; u++)
+            ring_layout(l->arena ? &kept.inbox[u] : NULL, l, kept.message_count, RING_ONE);
         if (!l->arena) continue;
-        runs_list(site, site->stages[i], s.runs, &floats);
-        wsp->stages[i] = s;
+        runs_list(site, site->stages[i], kept.runs, &floats);
+        wsp->stages[i] = kept;
     }
     if (wsp->nodes) wsp_nodes_layout(wsp, l);
 }
@@ -167,18 +167,19 @@ static status tables_check(const struct sync_site *site)
     const struct graph *g = site->graph;
     uint32_t stage_of_table[GRAPH_TABLES_MAX];
     memset(stage_of_table, 0xff, sizeof stage_of_table);
-    for (uint32_t s = 0; s < site->stage_count; s++) {
-        for (uint32_t n = site->stages[s]->extent.forward_begin; n < site->stages[s]->extent.forward_end; n++) {
+    for (uint32_t stage = 0; stage < site->stage_count; stage++) {
+        for (uint32_t n = site->stages[stage]->extent.forward_begin; n < site->stages[stage]->extent.forward_end; n++) {
             if (!(op_table[g->nodes[n].op].traits & OP_LOOKS_UP)) continue;
             struct embed_bag_attr attr;
             memcpy(&attr, g->nodes[n].attr, sizeof attr);
-            if (stage_of_table[attr.table] != GRAPH_NONE && stage_of_table[attr.table] != s)
+            if (stage_of_table[attr.table] != GRAPH_NONE && stage_of_table[attr.table] != stage)
                 FAIL(INVALID,
                      "table %s is looked up by stages %u and %u of the plan; under %s all layers that look up a table "
                      "lie in one "
                      "stage (under bsp they need not)",
-                     graph_string(g, g->tables[attr.table].name), stage_of_table[attr.table], s, cfg_syncs[site->kind]);
-            stage_of_table[attr.table] = s;
+                     graph_string(g, g->tables[attr.table].name), stage_of_table[attr.table], stage,
+                     cfg_syncs[site->kind]);
+            stage_of_table[attr.table] = stage;
         }
     }
     return ST_OK;
@@ -186,9 +187,9 @@ static status tables_check(const struct sync_site *site)
 
 static uint32_t stage_of_node(const struct sync_site *site, uint32_t node)
 {
-    uint32_t s = 0;
-    while (node >= site->stages[s]->extent.forward_end) s++;
-    return s;
+    uint32_t stage = 0;
+    while (node >= site->stages[stage]->extent.forward_end) stage++;
+    return stage;
 }
 
 /* Shared parameters lie in one stage, too: an update follows each of its backward passes. */
@@ -212,10 +213,10 @@ static status aliases_check(const struct sync *s)
 /* Rows and parameters in a device's own memory are up to date at ends of steps alone, of which there are none here. */
 static status devices_check(const struct sync_site *site)
 {
-    for (uint32_t s = 0; s < site->stage_count; s++)
-        if (site->stages[s]->kind->has_memory)
-            FAIL(INVALID, "stage %u (%s) is on a %s, which needs train.sync = bsp", s, site->stages[s]->name,
-                 site->stages[s]->kind->unit);
+    for (uint32_t stage = 0; stage < site->stage_count; stage++)
+        if (site->stages[stage]->kind->has_memory)
+            FAIL(INVALID, "stage %u (%s) is on a %s, which needs train.sync = bsp", stage, site->stages[stage]->name,
+                 site->stages[stage]->kind->unit);
     return ST_OK;
 }
 
@@ -292,21 +293,22 @@ static void message_free(struct message *message)
 static void inboxes_read(struct wsp *wsp, const struct stage *stage)
 {
     const struct sync_site *site = &wsp->sync.site;
-    struct wsp_stage *s = wsp_stage_of(wsp, stage);
+    struct wsp_stage *kept = wsp_stage_of(wsp, stage);
     const struct wsp_pipeline *own = &wsp->pipelines[stage->pipeline_index];
-    for (uint32_t u = 0; u < site->pipeline_count && s->message_count; u++) {
-        for (uint32_t index; ring_try_pop(&s->inbox[u], &index);) {
+    for (uint32_t u = 0; u < site->pipeline_count && kept->message_count; u++) {
+        for (uint32_t index; ring_try_pop(&kept->inbox[u], &index);) {
             struct message *message = &wsp->stages[u * site->stage_count + stage->index].messages[index];
             const float *change = message->change;
-            for (uint32_t r = 0; r < s->run_count; r++) {
-                float *weight = wsp_run_floats(own, &s->runs[r], false), *base = wsp_run_floats(own, &s->runs[r], true);
-                for (uint64_t i = 0; i < s->runs[r].count; i++) {
+            for (uint32_t r = 0; r < kept->run_count; r++) {
+                float *weight = wsp_run_floats(own, &kept->runs[r], false),
+                      *base = wsp_run_floats(own, &kept->runs[r], true);
+                for (uint64_t i = 0; i < kept->runs[r].count; i++) {
                     weight[i] += change[i];
                     base[i] += change[i];
                 }
-                change += s->runs[r].count;
+                change += kept->runs[r].count;
             }
-            s->included[u] = message->minibatches;
+            kept->included[u] = message->minibatches;
             message_free(message);
         }
     }
@@ -316,55 +318,55 @@ static void inboxes_read(struct wsp *wsp, const struct stage *stage)
 static void round_read(struct wsp *wsp, const struct stage *stage)
 {
     const struct sync_site *site = &wsp->sync.site;
-    struct wsp_stage *s = wsp_stage_of(wsp, stage);
+    struct wsp_stage *kept = wsp_stage_of(wsp, stage);
     const struct wsp_pipeline *own = &wsp->pipelines[stage->pipeline_index];
     uint64_t floats = 0;
     bool is_first = true;
-    for (uint32_t r = 0; r < s->run_count; r++) floats += s->runs[r].count;
+    for (uint32_t r = 0; r < kept->run_count; r++) floats += kept->runs[r].count;
     for (uint32_t u = 0, index; u < site->pipeline_count; u++) {
-        if (u == stage->pipeline_index || !ring_try_pop(&s->inbox[u], &index)) continue;
+        if (u == stage->pipeline_index || !ring_try_pop(&kept->inbox[u], &index)) continue;
         struct message *message = &wsp->stages[u * site->stage_count + stage->index].messages[index];
-        for (uint64_t i = 0; is_first && i < floats; i++) s->sums[i] = message->change[i];
-        for (uint64_t i = 0; !is_first && i < floats; i++) s->sums[i] += message->change[i];
+        for (uint64_t i = 0; is_first && i < floats; i++) kept->sums[i] = message->change[i];
+        for (uint64_t i = 0; !is_first && i < floats; i++) kept->sums[i] += message->change[i];
         is_first = false;
-        s->included[u] = message->minibatches;
+        kept->included[u] = message->minibatches;
         message_free(message);
     }
-    const float *sums = s->sums;
-    for (uint32_t r = 0; r < s->run_count && !is_first; sums += s->runs[r++].count) {
-        float *weight = wsp_run_floats(own, &s->runs[r], false), *base = wsp_run_floats(own, &s->runs[r], true);
-        for (uint64_t i = 0; i < s->runs[r].count; i++) {
+    const float *sums = kept->sums;
+    for (uint32_t r = 0; r < kept->run_count && !is_first; sums += kept->runs[r++].count) {
+        float *weight = wsp_run_floats(own, &kept->runs[r], false), *base = wsp_run_floats(own, &kept->runs[r], true);
+        for (uint64_t i = 0; i < kept->runs[r].count; i++) {
             weight[i] += sums[i];
             base[i] += sums[i];
         }
     }
-    s->rounds++;
+    kept->rounds++;
 }
 
 /* Sends what the own updates have changed since the last time. Returns false if all buffers are unread. */
 static bool changes_send(struct wsp *wsp, const struct stage *stage)
 {
     const struct sync_site *site = &wsp->sync.site;
-    struct wsp_stage *s = wsp_stage_of(wsp, stage);
+    struct wsp_stage *kept = wsp_stage_of(wsp, stage);
     const struct wsp_pipeline *own = &wsp->pipelines[stage->pipeline_index];
     uint32_t index = 0;
     /* Acquire pairs with the release in message_free(). */
-    while (index < s->message_count &&
-           atomic_load_explicit(&s->messages[index].shared_unread, memory_order_acquire) != 0)
+    while (index < kept->message_count &&
+           atomic_load_explicit(&kept->messages[index].shared_unread, memory_order_acquire) != 0)
         index++;
-    if (index == s->message_count) return false;
-    struct message *message = &s->messages[index];
+    if (index == kept->message_count) return false;
+    struct message *message = &kept->messages[index];
     float *change = message->change;
-    for (uint32_t r = 0; r < s->run_count; r++) {
-        const float *weight = wsp_run_floats(own, &s->runs[r], false);
-        float *base = wsp_run_floats(own, &s->runs[r], true);
-        for (uint64_t i = 0; i < s->runs[r].count; i++) {
+    for (uint32_t r = 0; r < kept->run_count; r++) {
+        const float *weight = wsp_run_floats(own, &kept->runs[r], false);
+        float *base = wsp_run_floats(own, &kept->runs[r], true);
+        for (uint64_t i = 0; i < kept->runs[r].count; i++) {
             change[i] = weight[i] - base[i];
             base[i] = weight[i];
         }
-        change += s->runs[r].count;
+        change += kept->runs[r].count;
     }
-    message->minibatches = s->applied;
+    message->minibatches = kept->applied;
     /* Relaxed: the rings publish it. */
     atomic_store_explicit(&message->shared_unread, site->pipeline_count - 1, memory_order_relaxed);
     for (uint32_t u = 0; u < site->pipeline_count; u++)
@@ -420,8 +422,8 @@ static status wsp_settle(struct sync *sync)
     for (uint32_t i = 0; i < site->pipeline_count * site->stage_count; i++) inboxes_read(wsp, site->stages[i]);
     /* All bases are now the same but for rounding; the model becomes pipeline 0's, and
      * what each other has not yet sent. */
-    for (uint32_t s = 0; s < site->stage_count; s++) {
-        const struct wsp_stage *first = &wsp->stages[s];
+    for (uint32_t stage = 0; stage < site->stage_count; stage++) {
+        const struct wsp_stage *first = &wsp->stages[stage];
         for (uint32_t r = 0; r < first->run_count; r++) {
             const struct run *run = &first->runs[r];
             float *model = wsp_run_floats(&wsp->pipelines[0], run, false);
@@ -502,7 +504,7 @@ static void wsp_forward_begin(struct sync *sync, const struct stage *stage, stru
 {
     struct wsp *wsp = (struct wsp *)sync;
     const struct sync_site *site = &sync->site;
-    struct wsp_stage *s = wsp_stage_of(wsp, stage);
+    struct wsp_stage *kept = wsp_stage_of(wsp, stage);
     const struct wsp_pipeline *own = &wsp->pipelines[stage->pipeline_index];
     uint64_t number = wsp->slots[slot->index].number;
     if (wsp->nodes)
@@ -510,25 +512,25 @@ static void wsp_forward_begin(struct sync *sync, const struct stage *stage, stru
     else if (!site->is_exact)
         inboxes_read(wsp, stage);
     else
-        while (s->rounds < wsp_waves_needed(number, site->in_flight, site->clock_distance)) round_read(wsp, stage);
+        while (kept->rounds < wsp_waves_needed(number, site->in_flight, site->clock_distance)) round_read(wsp, stage);
     float *stash = wsp->stash[stage->pipeline_index * site->in_flight + number % site->in_flight];
     for (uint32_t r = 0; r < stage->extent.run_count; r++) {
         const struct param_run *run = &stage->extent.runs[r];
         memcpy(stash + run->offset, own->param + run->offset, run->count * sizeof(float));
     }
-    uint64_t missing = number - s->applied;
+    uint64_t missing = number - kept->applied;
     CHECK(missing <= wsp_local_bound(site->in_flight));
-    s->forward_count++;
-    s->local_sum += missing;
-    if (missing > s->local_max) s->local_max = missing;
+    kept->forward_count++;
+    kept->local_sum += missing;
+    if (missing > kept->local_max) kept->local_max = missing;
     const uint32_t own_worker = wsp->nodes ? site->exchange->rank : stage->pipeline_index;
     uint64_t most = 0;
     for (uint32_t u = 0; u < wsp->worker_count; u++)
-        if (u != own_worker && number > s->included[u] && number - s->included[u] > most)
-            most = number - s->included[u];
+        if (u != own_worker && number > kept->included[u] && number - kept->included[u] > most)
+            most = number - kept->included[u];
     CHECK(site->kind != SYNC_WSP || most <= wsp_global_bound(site->in_flight, site->clock_distance));
-    s->global_sum += most;
-    if (most > s->global_max) s->global_max = most;
+    kept->global_sum += most;
+    if (most > kept->global_max) kept->global_max = most;
 }
 
 static status minibatch_update(struct wsp *wsp, const struct updater *w, const struct stage *stage, struct slot *slot)
@@ -557,11 +559,11 @@ static status wsp_backward_end(struct sync *sync, const struct updater *w, const
 {
     struct wsp *wsp = (struct wsp *)sync;
     const struct sync_site *site = &sync->site;
-    struct wsp_stage *s = wsp_stage_of(wsp, stage);
+    struct wsp_stage *kept = wsp_stage_of(wsp, stage);
     TRY(minibatch_update(wsp, w, stage, slot));
-    s->applied++;
-    if (wsp->nodes && s->applied % wsp->wave == 0) wsp_nodes_wave_end(wsp, stage);
-    if (site->pipeline_count == 1 || s->applied % wsp->wave != 0) return ST_OK;
+    kept->applied++;
+    if (wsp->nodes && kept->applied % wsp->wave == 0) wsp_nodes_wave_end(wsp, stage);
+    if (site->pipeline_count == 1 || kept->applied % wsp->wave != 0) return ST_OK;
     bool is_sent = changes_send(wsp, stage);
     CHECK(is_sent || site->kind == SYNC_ASP);
     if (stage->is_first && is_sent) {
@@ -642,12 +644,12 @@ static void wsp_figures(const struct sync *sync, struct sync_figures *f)
     if (wsp->worker_count > 1)
         f->global_bound = site->kind == SYNC_ASP ? UINT64_MAX : wsp_global_bound(site->in_flight, site->clock_distance);
     for (uint32_t i = 0; i < site->pipeline_count * site->stage_count; i++) {
-        const struct wsp_stage *s = &wsp->stages[i];
-        count += s->forward_count;
-        local_sum += s->local_sum;
-        global_sum += s->global_sum;
-        if (s->local_max > f->local_max) f->local_max = s->local_max;
-        if (s->global_max > f->global_max) f->global_max = s->global_max;
+        const struct wsp_stage *kept = &wsp->stages[i];
+        count += kept->forward_count;
+        local_sum += kept->local_sum;
+        global_sum += kept->global_sum;
+        if (kept->local_max > f->local_max) f->local_max = kept->local_max;
+        if (kept->global_max > f->global_max) f->global_max = kept->global_max;
     }
     f->local_mean = count ? (double)local_sum / (double)count : 0;
     f->global_mean = count ? (double)global_sum / (double)count : 0;

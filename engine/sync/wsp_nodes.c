@@ -312,7 +312,7 @@ static status rows_add(struct wsp *wsp, const struct stage *stage, uint64_t wave
     return ST_OK;
 }
 
-/* Rounds below it may be added to rows: those of own waves that are given; all, when the job's last wave is given. */
+/* Rounds below the one returned may be added to rows: own waves that are given; all, when the job's last wave is. */
 static uint64_t rows_until(const struct wsp_nodes *nodes)
 {
     /* Acquire pairs with wave_give(): the own letter. is_given is set while no worker is at work. */
@@ -321,10 +321,10 @@ static uint64_t rows_until(const struct wsp_nodes *nodes)
 
 static void round_take(struct wsp *wsp, const struct stage *stage, uint64_t round)
 {
-    const struct wsp_stage *s = wsp_stage_of(wsp, stage);
+    const struct wsp_stage *kept = wsp_stage_of(wsp, stage);
     const struct exchange_waves *x = wsp->nodes->x;
-    for (uint32_t r = 0; r < s->run_count; r++) {
-        const struct run *run = &s->runs[r];
+    for (uint32_t r = 0; r < kept->run_count; r++) {
+        const struct run *run = &kept->runs[r];
         const float *sums = x->sums[round % WAVES_ROUNDS] + run_begin(wsp, run);
         float *weight = wsp_run_floats(wsp->pipelines, run, false), *base = wsp_run_floats(wsp->pipelines, run, true);
         for (uint64_t i = 0; i < run->count; i++) {
@@ -339,29 +339,29 @@ static void round_take(struct wsp *wsp, const struct stage *stage, uint64_t roun
         const uint8_t *letter = letter_of(wsp->nodes, v, round, &bytes);
         if (letter == NULL) continue;
         memcpy(&head, letter, sizeof head);
-        s->included[v] = head.minibatches;
+        kept->included[v] = head.minibatches;
     }
 }
 
 /* The node's thread may overwrite what the stage has added. */
 static void added_tell(struct wsp *wsp, const struct stage *stage)
 {
-    const struct wsp_stage *s = wsp_stage_of(wsp, stage);
+    const struct wsp_stage *kept = wsp_stage_of(wsp, stage);
     struct waves_added *added = &wsp->nodes->x->added[stage->index];
     /* Release, both, pairs with waves_sums_added() and waves_letters_added(). */
-    atomic_store_explicit(&added->shared_sums, s->rounds, memory_order_release);
-    atomic_store_explicit(&added->shared_letters, s->row_rounds, memory_order_release);
+    atomic_store_explicit(&added->shared_sums, kept->rounds, memory_order_release);
+    atomic_store_explicit(&added->shared_letters, kept->row_rounds, memory_order_release);
 }
 
 /* Adds rounds below `until` to a stage's weights, and, as far as it has given its own waves, to its rows. */
 static status rounds_add(struct wsp *wsp, const struct stage *stage, uint64_t until)
 {
-    struct wsp_stage *s = wsp_stage_of(wsp, stage);
-    const uint64_t before = s->rounds + s->row_rounds;
-    for (; s->rounds < until; s->rounds++) round_take(wsp, stage, s->rounds);
-    for (; s->row_rounds < until && s->row_rounds < rows_until(wsp->nodes); s->row_rounds++)
-        if (stage->extent.table_count > 0) TRY(rows_add(wsp, stage, s->row_rounds));
-    if (s->rounds + s->row_rounds == before) return ST_OK;
+    struct wsp_stage *kept = wsp_stage_of(wsp, stage);
+    const uint64_t before = kept->rounds + kept->row_rounds;
+    for (; kept->rounds < until; kept->rounds++) round_take(wsp, stage, kept->rounds);
+    for (; kept->row_rounds < until && kept->row_rounds < rows_until(wsp->nodes); kept->row_rounds++)
+        if (stage->extent.table_count > 0) TRY(rows_add(wsp, stage, kept->row_rounds));
+    if (kept->rounds + kept->row_rounds == before) return ST_OK;
     added_tell(wsp, stage);
     wsp->nodes->exchange->vt->carry(wsp->nodes->exchange);
     return ST_OK;
@@ -399,11 +399,11 @@ bool wsp_nodes_admit(struct wsp *wsp, uint64_t step)
 
 bool wsp_nodes_begins(struct wsp *wsp, uint64_t step)
 {
-    struct exchange *x = wsp->nodes->exchange;
+    struct exchange *exchange = wsp->nodes->exchange;
     enum exchange_word word;
-    if (!exchange_begins(x, step)) return false;
+    if (!exchange_begins(exchange, step)) return false;
     /* The last granted step: rank 0 now says that the job goes no further (grant.c). */
-    if (step + wsp->worker_count >= exchange_granted(x, &word)) x->vt->carry(x);
+    if (step + wsp->worker_count >= exchange_granted(exchange, &word)) exchange->vt->carry(exchange);
     return true;
 }
 
@@ -430,12 +430,12 @@ void wsp_nodes_rows_note(struct wsp *wsp, const struct stage *stage, const struc
 void wsp_nodes_wave_end(struct wsp *wsp, const struct stage *stage)
 {
     struct wsp_nodes *nodes = wsp->nodes;
-    const struct wsp_stage *s = wsp_stage_of(wsp, stage);
+    const struct wsp_stage *kept = wsp_stage_of(wsp, stage);
     /* No stage ends a wave before the first stage has given the one before: its last minibatch is
      * let in when that one's is done. */
     const uint32_t place = own_wave(nodes) % WAVES_SENDS;
-    for (uint32_t r = 0; r < s->run_count; r++) {
-        const struct run *run = &s->runs[r];
+    for (uint32_t r = 0; r < kept->run_count; r++) {
+        const struct run *run = &kept->runs[r];
         float *change = nodes->x->change[place] + run_begin(wsp, run);
         const float *weight = wsp_run_floats(wsp->pipelines, run, false);
         float *base = wsp_run_floats(wsp->pipelines, run, true);
@@ -444,7 +444,7 @@ void wsp_nodes_wave_end(struct wsp *wsp, const struct stage *stage)
             base[i] = weight[i];
         }
     }
-    nodes->has_change |= s->run_count > 0;
+    nodes->has_change |= kept->run_count > 0;
     for (uint32_t i = 0; i < stage->extent.table_count; i++) {
         const uint32_t t = stage->extent.tables[i];
         nodes->letter_bytes +=
