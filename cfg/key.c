@@ -15,7 +15,7 @@ static const char *const type_names[] = {
     [CFG_BOOL] = "bool", [CFG_TEXT] = "text", [CFG_CHOICE] = "choice", [CFG_BYTES] = "bytes",
 };
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+static bool is_digit(char character) { return character >= '0' && character <= '9'; }
 
 /* Reads digits from *text on into *value, and moves *text behind the digits. False if there are none or too many. */
 static bool digits_read(const char **text, uint64_t *value)
