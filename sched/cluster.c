@@ -147,7 +147,7 @@ static uint32_t node_find(const struct instance_nodes *n, const char *name, size
     return n->count;
 }
 
-/* "a, b, c", cut where it is too short. */
+/* "a, b, c", cut where the buffer is too short. */
 static const char *names_text(const struct instance_nodes *n, char *buffer, size_t bytes)
 {
     size_t used = 0;
@@ -219,10 +219,10 @@ static status nodes_numbered(struct cluster *c)
     }
     if (count == 0) return ST_OK;
     TRY(instance_nodes_make(&c->nodes, count, 1));
-    for (uint32_t n = 0, used = 0; n < INSTANCE_NODES_MAX; n++) {
-        if (at[n] == 0) continue;
-        snprintf(c->nodes->node[used].name, INSTANCE_NODE_BYTES, "%u", n);
-        at[n] = ++used;
+    for (uint32_t node = 0, used = 0; node < INSTANCE_NODES_MAX; node++) {
+        if (at[node] == 0) continue;
+        snprintf(c->nodes->node[used].name, INSTANCE_NODE_BYTES, "%u", node);
+        at[node] = ++used;
     }
     for (uint32_t t = 0; t < c->type_count; t++)
         if (c->types[t].node_plus > 0) c->types[t].node_plus = at[c->types[t].node_plus - 1];

@@ -30,22 +30,22 @@ static bool ties_set(struct cost_model *m, const struct instance *i)
     return is_tied;
 }
 
-static void model_layout(struct cost_model *m, struct layout *l)
+static void model_layout(struct cost_model *m, struct layout *layout)
 {
     const size_t L = m->layer_count, T = m->type_count, N = m->node_count;
-    LAYOUT_TAKE(l, m->times, L * T);
-    LAYOUT_TAKE(l, m->price, T);
-    LAYOUT_TAKE(l, m->links, N * N);
-    LAYOUT_TAKE(l, m->cut_bytes, L);
-    LAYOUT_TAKE(l, m->weight_bytes, L + 1);
-    LAYOUT_TAKE(l, m->node_memory, N);
-    LAYOUT_TAKE(l, m->node_price, N);
-    LAYOUT_TAKE(l, m->limit, T);
-    LAYOUT_TAKE(l, m->node, T);
-    LAYOUT_TAKE(l, m->torn_at, L);
-    LAYOUT_TAKE(l, m->whole_from, L);
-    LAYOUT_TAKE(l, m->is_card, T);
-    LAYOUT_TAKE(l, m->adds_moves, T);
+    LAYOUT_TAKE(layout, m->times, L * T);
+    LAYOUT_TAKE(layout, m->price, T);
+    LAYOUT_TAKE(layout, m->links, N * N);
+    LAYOUT_TAKE(layout, m->cut_bytes, L);
+    LAYOUT_TAKE(layout, m->weight_bytes, L + 1);
+    LAYOUT_TAKE(layout, m->node_memory, N);
+    LAYOUT_TAKE(layout, m->node_price, N);
+    LAYOUT_TAKE(layout, m->limit, T);
+    LAYOUT_TAKE(layout, m->node, T);
+    LAYOUT_TAKE(layout, m->torn_at, L);
+    LAYOUT_TAKE(layout, m->whole_from, L);
+    LAYOUT_TAKE(layout, m->is_card, T);
+    LAYOUT_TAKE(layout, m->adds_moves, T);
 }
 
 /* Sets the members for nodes and links. Returns USD an hour of all nodes. */
@@ -93,9 +93,10 @@ status cost_model_open(struct cost_model *model, const struct instance *i)
     if (model->memory == NULL) FAIL(MEMORY, "no memory for the costs of %u layers on %u types", L, T);
     model_layout(model, &(struct layout){.base = model->memory, .align = 8});
     for (size_t c = 0; c < (size_t)L * T; c++) {
-        const struct instance_time *t = &i->times[c];
-        double oct = t->oct / i->batch, odt = t->odt / i->batch;
-        model->times[c] = (struct cost_time){oct * (1 - t->alpha), oct * t->alpha, odt * (1 - t->beta), odt * t->beta};
+        const struct instance_time *time = &i->times[c];
+        double oct = time->oct / i->batch, odt = time->odt / i->batch;
+        model->times[c] =
+            (struct cost_time){oct * (1 - time->alpha), oct * time->alpha, odt * (1 - time->beta), odt * time->beta};
     }
     double all_units = nodes_set(model);
     for (uint32_t t = 0; t < T; t++) {
@@ -248,16 +249,16 @@ uint32_t cost_stages(const struct cost_model *m, const type_index *types, struct
     uint32_t count = 0;
     for (uint32_t l = 0; l < m->layer_count; l++) {
         if (l == 0 || types[l] != types[l - 1]) {
-            struct cost_stage *s = &stages[count++];
-            s->first = l;
-            s->type = types[l];
-            s->time.compute = 0;
-            s->time.compute_shared = 0;
+            struct cost_stage *stage = &stages[count++];
+            stage->first = l;
+            stage->type = types[l];
+            stage->time.compute = 0;
+            stage->time.compute_shared = 0;
         }
-        struct cost_stage *s = &stages[count - 1];
-        s->last = l;
-        cost_compute_add(m, l, types[l], &s->time);
-        cost_move_set(m, s->first, l, types[l], &s->time);
+        struct cost_stage *stage = &stages[count - 1];
+        stage->last = l;
+        cost_compute_add(m, l, types[l], &stage->time);
+        cost_move_set(m, stage->first, l, types[l], &stage->time);
     }
     for (uint32_t s = 0; s < count && m->has_adding; s++) cost_stage_end(m, stages[s].type, &stages[s].time);
     cost_links_add(m, stages, count);

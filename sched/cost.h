@@ -79,9 +79,9 @@ struct cost_stage {
     double et; /* seconds an example on k units */
 };
 
-static inline double cost_et(const struct cost_time *t, double k)
+static inline double cost_et(const struct cost_time *t, double units)
 {
-    double compute = t->compute + t->compute_shared / k, move = t->move + t->move_shared / k;
+    double compute = t->compute + t->compute_shared / units, move = t->move + t->move_shared / units;
     return compute > move ? compute : move;
 }
 /* Adds a layer to the computation of a stage. */

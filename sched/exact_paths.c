@@ -208,18 +208,18 @@ void exact_items_make(struct exact *x, const uint32_t *ids, uint32_t id_count, d
     x->a = a;
     x->b = b;
     for (uint32_t i = 0; i < id_count; i++) {
-        const struct segment *s = &x->segments[ids[i]];
-        uint32_t k = cost_units_least(&s->time, b, m->limit[s->type]);
+        const struct segment *segment = &x->segments[ids[i]];
+        uint32_t k = cost_units_least(&segment->time, b, m->limit[segment->type]);
         if (k == 0) continue;
-        double et = cost_et(&s->time, k);
-        double money = m->usd_per_rate * m->price[s->type] * k * (et > a ? et : a);
-        while (layer <= s->first) x->begin[layer++] = count;
-        x->items[count++] = (struct item){.weight = x->wants_any ? (double)k / m->limit[s->type] : money,
+        double et = cost_et(&segment->time, k);
+        double money = m->usd_per_rate * m->price[segment->type] * k * (et > a ? et : a);
+        while (layer <= segment->first) x->begin[layer++] = count;
+        x->items[count++] = (struct item){.weight = x->wants_any ? (double)k / m->limit[segment->type] : money,
                                           .segment = ids[i],
                                           .k = k,
-                                          .last = s->last,
-                                          .type = s->type,
-                                          .next = s->next};
+                                          .last = segment->last,
+                                          .type = segment->type,
+                                          .next = segment->next};
     }
     while (layer <= x->layer_count) x->begin[layer++] = count;
 }
@@ -399,9 +399,9 @@ double exact_ascend(struct exact *x, bool *is_solved)
 
 static int item_compare(const void *left, const void *right)
 {
-    const struct item *a = left, *b = right;
-    if (a->least != b->least) return a->least < b->least ? -1 : 1;
-    return a->segment < b->segment ? -1 : a->segment > b->segment;
+    const struct item *one = left, *other = right;
+    if (one->least != other->least) return one->least < other->least ? -1 : 1;
+    return one->segment < other->segment ? -1 : one->segment > other->segment;
 }
 
 /* Takes the path in trail[]; returns whether it is possible. */

@@ -58,7 +58,7 @@ static void paragraph(FILE *out, const char *label, uint32_t indent, const char 
 static double rate_of(const struct cost_model *m, const struct solution *s)
 {
     double rate = cost_nodes_price(m, s->stages, s->stage_count);
-    for (uint32_t i = 0; i < s->stage_count; i++) rate += m->price[s->stages[i].type] * s->stages[i].k;
+    for (uint32_t at = 0; at < s->stage_count; at++) rate += m->price[s->stages[at].type] * s->stages[at].k;
     return rate;
 }
 
@@ -152,8 +152,8 @@ static void stage_write(FILE *out, const struct cost_model *m, const struct solu
 static uint32_t slowest_of(const struct solution *s)
 {
     uint32_t at = 0;
-    for (uint32_t i = 1; i < s->stage_count; i++)
-        if (s->stages[i].et > s->stages[at].et) at = i;
+    for (uint32_t stage = 1; stage < s->stage_count; stage++)
+        if (s->stages[stage].et > s->stages[at].et) at = stage;
     return at;
 }
 
@@ -215,7 +215,7 @@ static void stages_write(FILE *out, const struct cost_model *m, const struct sol
         "stage.");
     fprintf(out, "  #  %-31s%-21s%7s%10s%9s%7s  %s\n", "layers", "units", "USD/h", "computes", "moves", "busy",
             "bound by");
-    for (uint32_t i = 0; i < s->stage_count; i++) stage_write(out, m, s, i, slowest);
+    for (uint32_t at = 0; at < s->stage_count; at++) stage_write(out, m, s, at, slowest);
     links_write(out, m, s);
     pace_write(out, m, s, slowest, stages);
 }
@@ -308,10 +308,10 @@ double compare_reference(const struct solution *solutions, uint32_t count, bool 
 {
     double least = 0;
     *is_proven = false;
-    for (uint32_t i = 0; i < count; i++) {
-        if (!solutions[i].result.is_feasible) continue;
-        if (least == 0 || solutions[i].result.cost < least) least = solutions[i].result.cost;
-        *is_proven = *is_proven || solutions[i].is_proven;
+    for (uint32_t at = 0; at < count; at++) {
+        if (!solutions[at].result.is_feasible) continue;
+        if (least == 0 || solutions[at].result.cost < least) least = solutions[at].result.cost;
+        *is_proven = *is_proven || solutions[at].is_proven;
     }
     return least;
 }
@@ -322,8 +322,8 @@ void compare_write(FILE *out, const struct solution *solutions, uint32_t count)
     double reference = compare_reference(solutions, count, &is_proven);
     fprintf(out, "%-11s%14s%14s%12s%9s%8s%14s%11s  %s\n", "method", "cost USD", is_proven ? "over proven" : "over best",
             "examples/s", "of asked", "stages", "evaluations", "time", "ended by");
-    for (uint32_t i = 0; i < count; i++) {
-        const struct solution *s = &solutions[i];
+    for (uint32_t at = 0; at < count; at++) {
+        const struct solution *s = &solutions[at];
         double limit = s->instance->throughput_limit;
         char gap[WORDS_BYTES] = "infeasible", stages[16];
         if (s->result.is_feasible) words_change(gap, s->result.cost / reference);
@@ -365,7 +365,7 @@ status compare_links_write(FILE *out, const struct solution *solutions, uint32_t
                      : status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for the cuts of a plan");
     if (st == ST_OK) {
         fprintf(out, "%-11s  cuts that cross links, and the time of an example there\n", "method");
-        for (uint32_t i = 0; i < count; i++) cuts_write(out, &model, &solutions[i], cuts);
+        for (uint32_t at = 0; at < count; at++) cuts_write(out, &model, &solutions[at], cuts);
         cost_model_free(&model);
     }
     free(cuts);
@@ -376,8 +376,8 @@ void trials_write(FILE *out, const struct solution *solutions, uint32_t count)
 {
     fprintf(out, "%-11s%14s%14s%10s%8s%15s  %s\n", "tried", "predicted", "measured", "of it", "waited", "of it without",
             "stages");
-    for (uint32_t i = 0; i < count; i++) {
-        const struct solution *s = &solutions[i];
+    for (uint32_t at = 0; at < count; at++) {
+        const struct solution *s = &solutions[at];
         if (!(s->measured > 0)) continue;
         cell(out, s->method, 11);
         cell(out, words_number(WORDS, s->result.throughput, 4), -14);
@@ -385,10 +385,10 @@ void trials_write(FILE *out, const struct solution *solutions, uint32_t count)
         cell(out, words_share(WORDS, s->measured / s->result.throughput), -10);
         cell(out, words_share(WORDS, s->waited), -8);
         cell(out, words_share(WORDS, solution_rate(s) / s->result.throughput), -15);
-        for (uint32_t k = 0; k < s->stage_count; k++) {
-            const struct cost_stage *stage = &s->stages[k];
+        for (uint32_t stage_index = 0; stage_index < s->stage_count; stage_index++) {
+            const struct cost_stage *stage = &s->stages[stage_index];
             const struct instance *instance = s->instance;
-            fprintf(out, "%s%s", k == 0 ? "  " : " | ", instance->layers[stage->first].name);
+            fprintf(out, "%s%s", stage_index == 0 ? "  " : " | ", instance->layers[stage->first].name);
             if (stage->last > stage->first) fprintf(out, "..%s", instance->layers[stage->last].name);
             fprintf(out, " on %u %s", stage->k, instance->types[stage->type].resource.name);
         }

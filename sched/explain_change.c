@@ -55,13 +55,13 @@ struct explain_change explain_layer(const struct cost_model *m, const struct sol
 {
     struct explain_change best = {.layer = layer, .type = GRAPH_NONE};
     memcpy(types, chosen->types, m->layer_count * sizeof *types);
-    for (uint32_t t = 0; t < m->type_count; t++) {
-        if (t == chosen->types[layer]) continue;
-        types[layer] = (type_index)t;
+    for (uint32_t type = 0; type < m->type_count; type++) {
+        if (type == chosen->types[layer]) continue;
+        types[layer] = (type_index)type;
         uint32_t count = cost_stages(m, types, stages);
         struct cost_result result = provision_exact(m, stages, count);
         if (best.type != GRAPH_NONE && !(result.score < best.result.score)) continue;
-        best.type = t;
+        best.type = type;
         best.result = result;
     }
     if (best.type == GRAPH_NONE) return best;

@@ -92,26 +92,26 @@ struct run {
     bool is_moving_new; /* tasks joined or left moving[] */
 };
 
-static void run_layout(struct run *r, struct layout *l)
+static void run_layout(struct run *r, struct layout *layout)
 {
     const struct flow *f = r->f;
-    LAYOUT_TAKE(l, r->wait, f->task_count);
-    LAYOUT_TAKE(l, r->after_begin, f->task_count + 2);
-    LAYOUT_TAKE(l, r->after, f->edge_count);
-    LAYOUT_TAKE(l, r->next, f->task_count);
-    LAYOUT_TAKE(l, r->head, f->place_count);
-    LAYOUT_TAKE(l, r->tail, f->place_count);
-    LAYOUT_TAKE(l, r->is_held, f->place_count);
-    LAYOUT_TAKE(l, r->fresh, f->task_count);
-    LAYOUT_TAKE(l, r->done, f->task_count);
-    LAYOUT_TAKE(l, r->timer, f->task_count);
-    LAYOUT_TAKE(l, r->moving, f->task_count);
-    LAYOUT_TAKE(l, r->left, f->task_count);
-    LAYOUT_TAKE(l, r->rate, f->task_count);
-    LAYOUT_TAKE(l, r->since, f->task_count);
-    LAYOUT_TAKE(l, r->finish, f->task_count);
-    LAYOUT_TAKE(l, r->link_room, f->link_count);
-    LAYOUT_TAKE(l, r->link_users, f->link_count);
+    LAYOUT_TAKE(layout, r->wait, f->task_count);
+    LAYOUT_TAKE(layout, r->after_begin, f->task_count + 2);
+    LAYOUT_TAKE(layout, r->after, f->edge_count);
+    LAYOUT_TAKE(layout, r->next, f->task_count);
+    LAYOUT_TAKE(layout, r->head, f->place_count);
+    LAYOUT_TAKE(layout, r->tail, f->place_count);
+    LAYOUT_TAKE(layout, r->is_held, f->place_count);
+    LAYOUT_TAKE(layout, r->fresh, f->task_count);
+    LAYOUT_TAKE(layout, r->done, f->task_count);
+    LAYOUT_TAKE(layout, r->timer, f->task_count);
+    LAYOUT_TAKE(layout, r->moving, f->task_count);
+    LAYOUT_TAKE(layout, r->left, f->task_count);
+    LAYOUT_TAKE(layout, r->rate, f->task_count);
+    LAYOUT_TAKE(layout, r->since, f->task_count);
+    LAYOUT_TAKE(layout, r->finish, f->task_count);
+    LAYOUT_TAKE(layout, r->link_room, f->link_count);
+    LAYOUT_TAKE(layout, r->link_users, f->link_count);
 }
 
 /* Finds which tasks wait for which, and which wait for none. */
@@ -124,14 +124,14 @@ static void run_begin(struct run *r)
         r->wait[f->edges[e].after]++;
         r->after_begin[f->edges[e].before + 2]++;
     }
-    for (uint32_t t = 0; t < f->task_count; t++) r->after_begin[t + 2] += r->after_begin[t + 1];
+    for (uint32_t task = 0; task < f->task_count; task++) r->after_begin[task + 2] += r->after_begin[task + 1];
     for (uint32_t e = 0; e < f->edge_count; e++) r->after[r->after_begin[f->edges[e].before + 1]++] = f->edges[e].after;
     for (uint32_t p = 0; p < f->place_count; p++) {
         r->head[p] = r->tail[p] = FLOW_NONE;
         r->is_held[p] = false;
     }
-    for (uint32_t t = 0; t < f->task_count; t++)
-        if (r->wait[t] == 0) r->fresh[r->fresh_count++] = t;
+    for (uint32_t task = 0; task < f->task_count; task++)
+        if (r->wait[task] == 0) r->fresh[r->fresh_count++] = task;
 }
 
 /* The order of the heap: by end, and among equals by number. */

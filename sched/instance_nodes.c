@@ -53,8 +53,8 @@ static status links_read(struct instance_nodes *n, const struct json_part *whole
     json_t *list = NULL;
     struct json_part part;
     if (n->count > 1) TRY(json_part_list(whole, "links", n->count * (n->count - 1), &list));
-    for (uint32_t i = 0; i < json_array_size(list); i++) {
-        TRY(json_part_item(whole, "links", list, i, &part));
+    for (uint32_t item = 0; item < json_array_size(list); item++) {
+        TRY(json_part_item(whole, "links", list, item, &part));
         TRY(link_read(n, &part));
     }
     for (uint32_t from = 0; from < n->count; from++)
@@ -74,9 +74,9 @@ status instance_nodes_read(struct instance *instance, const struct json_part *wh
     TRY(json_part_real(whole, "message", JSON_REQUIRED, RESOURCE_FIGURE_MIN, RESOURCE_FIGURE_MAX, &message));
     TRY(instance_nodes_make(&instance->nodes, (uint32_t)json_array_size(list), message));
     struct instance_nodes *n = instance->nodes;
-    for (uint32_t i = 0; i < n->count; i++) {
-        struct instance_node *node = &n->node[i];
-        TRY(json_part_item(whole, "nodes", list, i, &part));
+    for (uint32_t item = 0; item < n->count; item++) {
+        struct instance_node *node = &n->node[item];
+        TRY(json_part_item(whole, "nodes", list, item, &part));
         TRY(json_part_text(&part, "name", JSON_REQUIRED, INSTANCE_NODE_BYTES, node->name));
         TRY(json_part_real(&part, "memory", JSON_OPTIONAL, 0, RESOURCE_FIGURE_MAX, &node->memory_bytes));
         TRY(json_part_real(&part, "price_per_hour", JSON_OPTIONAL, 0, RESOURCE_FIGURE_MAX, &node->price_per_hour));

@@ -12,12 +12,12 @@
 static uint32_t levels_of(uint32_t limit, uint32_t room, uint32_t levels[JOINT_LEVELS_MAX])
 {
     uint32_t count = 0;
-    for (double k = 1; count < room && k <= limit;) {
-        levels[count++] = (uint32_t)k;
+    for (double units = 1; count < room && units <= limit;) {
+        levels[count++] = (uint32_t)units;
         /* The factor that reaches the limit with the numbers that are left, if steps of one do not. */
         const uint32_t left = room - count;
-        const double next = left > 0 ? k * fmath_exp(fmath_log(limit / k) / left) : limit + 1.0;
-        k = next > k + 1 ? floor(next + 0.5) : k + 1;
+        const double next = left > 0 ? units * fmath_exp(fmath_log(limit / units) / left) : limit + 1.0;
+        units = next > units + 1 ? floor(next + 0.5) : units + 1;
     }
     return count;
 }
@@ -49,20 +49,20 @@ static uint32_t levels_near(const struct joint *j, uint32_t type, uint32_t limit
     return count;
 }
 
-static void joint_layout(struct joint *j, struct layout *l)
+static void joint_layout(struct joint *j, struct layout *layout)
 {
     const size_t L = j->model.layer_count, C = j->column_count;
-    LAYOUT_TAKE(l, j->model.times, L * C);
-    LAYOUT_TAKE(l, j->model.price, C);
-    LAYOUT_TAKE(l, j->model.limit, C);
-    LAYOUT_TAKE(l, j->model.node, C);
-    LAYOUT_TAKE(l, j->unit_count, C);
-    LAYOUT_TAKE(l, j->first, j->of->type_count + 1);
-    LAYOUT_TAKE(l, j->units, L);
-    LAYOUT_TAKE(l, j->type, C);
-    LAYOUT_TAKE(l, j->types, L);
-    LAYOUT_TAKE(l, j->model.is_card, C);
-    LAYOUT_TAKE(l, j->model.adds_moves, C);
+    LAYOUT_TAKE(layout, j->model.times, L * C);
+    LAYOUT_TAKE(layout, j->model.price, C);
+    LAYOUT_TAKE(layout, j->model.limit, C);
+    LAYOUT_TAKE(layout, j->model.node, C);
+    LAYOUT_TAKE(layout, j->unit_count, C);
+    LAYOUT_TAKE(layout, j->first, j->of->type_count + 1);
+    LAYOUT_TAKE(layout, j->units, L);
+    LAYOUT_TAKE(layout, j->type, C);
+    LAYOUT_TAKE(layout, j->types, L);
+    LAYOUT_TAKE(layout, j->model.is_card, C);
+    LAYOUT_TAKE(layout, j->model.adds_moves, C);
 }
 
 static void column_set(struct joint *j, const struct cost_model *m, uint32_t column, uint32_t type, uint32_t k)
@@ -125,13 +125,13 @@ void joint_close(struct joint *j)
     *j = (struct joint){0};
 }
 
-/* The column of a type whose units are nearest to k, by their ratio. */
-static uint32_t column_near(const struct joint *j, uint32_t type, double k)
+/* The column of a type whose units are nearest to the given ones, by their ratio. */
+static uint32_t column_near(const struct joint *j, uint32_t type, double units)
 {
     uint32_t near = j->first[type];
     double least = INFINITY;
     for (uint32_t c = near; c < j->first[type + 1]; c++) {
-        const double off = fmax(k / j->unit_count[c], j->unit_count[c] / k);
+        const double off = fmax(units / j->unit_count[c], j->unit_count[c] / units);
         if (off < least) near = c;
         least = fmin(least, off);
     }

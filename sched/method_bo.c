@@ -21,7 +21,7 @@
 #include "sched/method.h"
 
 #define WINDOW                128u
-#define WINDOW_BEST           96u /* best plans of it */
+#define WINDOW_BEST           96u /* best plans of the window */
 #define FIRST                 32u /* random plans before the first round */
 #define EVALUATIONS_PER_ROUND 2048u
 #define CANDIDATES            128u /* in a round; more where more are evaluated */
@@ -131,29 +131,29 @@ static void kernel_set(struct bo *b, uint32_t theta)
     double by_layer = theta_grid[theta % GRID_THETAS] / b->L,
            by_boundary = by_layer * boundary_grid[theta / GRID_THETAS];
     b->theta = theta;
-    for (uint32_t d = 0; d <= b->L; d++) {
-        b->by_layers[d] = fmath_exp(-by_layer * d);
-        b->by_boundaries[d] = fmath_exp(-by_boundary * d);
+    for (uint32_t distance = 0; distance <= b->L; distance++) {
+        b->by_layers[distance] = fmath_exp(-by_layer * distance);
+        b->by_boundaries[distance] = fmath_exp(-by_boundary * distance);
     }
 }
 
-static double kernel(const struct bo *b, const type_index *x, const uint8_t *x_boundary, uint32_t place_y)
+static double kernel(const struct bo *b, const type_index *types, const uint8_t *boundary, uint32_t other_place)
 {
-    const type_index *y = plan_at(b, place_y);
-    const uint8_t *y_boundary = b->boundaries + (size_t)place_y * b->L;
+    const type_index *others = plan_at(b, other_place);
+    const uint8_t *other_boundary = b->boundaries + (size_t)other_place * b->L;
     uint32_t layers = 0, boundaries = 0;
-    for (uint32_t l = 0; l < b->L; l++) layers += x[l] != y[l];
-    for (uint32_t l = 0; l < b->L; l++) boundaries += x_boundary[l] ^ y_boundary[l];
+    for (uint32_t l = 0; l < b->L; l++) layers += types[l] != others[l];
+    for (uint32_t l = 0; l < b->L; l++) boundaries += boundary[l] ^ other_boundary[l];
     return b->by_layers[layers] * b->by_boundaries[boundaries];
 }
 
 /* v := U^-T v, column by column, so that the inner loop has no sum to carry. */
 static void solve_forward(const struct bo *b, double *v)
 {
-    for (uint32_t k = 0; k < b->count; k++) {
-        const double *row = b->upper + (size_t)k * WINDOW;
-        double x = v[k] /= row[k];
-        for (uint32_t j = k + 1; j < b->count; j++) v[j] -= x * row[j];
+    for (uint32_t at = 0; at < b->count; at++) {
+        const double *row = b->upper + (size_t)at * WINDOW;
+        double x = v[at] /= row[at];
+        for (uint32_t j = at + 1; j < b->count; j++) v[j] -= x * row[j];
     }
 }
 
@@ -163,19 +163,19 @@ static double factor(struct bo *b, const double *y)
 {
     uint32_t n = b->count;
     for (uint32_t i = 0; i < n; i++) {
-        const type_index *x = plan_at(b, b->order[i]);
+        const type_index *types = plan_at(b, b->order[i]);
         const uint8_t *boundary = b->boundaries + (size_t)b->order[i] * b->L;
         double *row = b->upper + (size_t)i * WINDOW;
-        for (uint32_t j = i; j < n; j++) row[j] = kernel(b, x, boundary, b->order[j]);
+        for (uint32_t j = i; j < n; j++) row[j] = kernel(b, types, boundary, b->order[j]);
         row[i] += NUGGET;
     }
     double log_determinant = 0;
-    for (uint32_t k = 0; k < n; k++) {
-        double *row = b->upper + (size_t)k * WINDOW;
-        double pivot = sqrt(row[k]);
+    for (uint32_t at = 0; at < n; at++) {
+        double *row = b->upper + (size_t)at * WINDOW;
+        double pivot = sqrt(row[at]);
         log_determinant += fmath_log(pivot);
-        for (uint32_t j = k; j < n; j++) row[j] /= pivot;
-        for (uint32_t i = k + 1; i < n; i++) {
+        for (uint32_t j = at; j < n; j++) row[j] /= pivot;
+        for (uint32_t i = at + 1; i < n; i++) {
             double *below = b->upper + (size_t)i * WINDOW, x = row[i];
             for (uint32_t j = i; j < n; j++) below[j] -= x * row[j];
         }
@@ -185,11 +185,11 @@ static double factor(struct bo *b, const double *y)
     double sum = 0;
     for (uint32_t i = 0; i < n; i++) sum += b->weight[i] * b->weight[i];
     b->scale = sum / n;
-    for (uint32_t k = n; k-- > 0;) {
-        const double *row = b->upper + (size_t)k * WINDOW;
-        double x = b->weight[k];
-        for (uint32_t j = k + 1; j < n; j++) x -= row[j] * b->weight[j];
-        b->weight[k] = x / row[k];
+    for (uint32_t at = n; at-- > 0;) {
+        const double *row = b->upper + (size_t)at * WINDOW;
+        double x = b->weight[at];
+        for (uint32_t j = at + 1; j < n; j++) x -= row[j] * b->weight[j];
+        b->weight[at] = x / row[at];
     }
     return -0.5 * n * fmath_log(b->scale + 1e-300) - log_determinant;
 }
@@ -287,9 +287,9 @@ static void propose_near(struct bo *b, type_index *types)
 
 static int by_improvement(const void *left, const void *right)
 {
-    const struct candidate *a = left, *b = right;
-    if (a->improvement != b->improvement) return a->improvement > b->improvement ? -1 : 1;
-    return a->plan < b->plan ? -1 : a->plan > b->plan;
+    const struct candidate *one = left, *other = right;
+    if (one->improvement != other->improvement) return one->improvement > other->improvement ? -1 : 1;
+    return one->plan < other->plan ? -1 : one->plan > other->plan;
 }
 
 /* One of the best plans of the window, the better the likelier. */

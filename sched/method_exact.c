@@ -225,16 +225,16 @@ static double split_at_plan(struct exact *x, double a, double b)
     const struct cost_model *m = x->model;
     uint32_t count = cost_stages(m, x->found_types, x->stages);
     double low = a, high = a, nodes = cost_nodes_price(m, x->stages, count);
-    for (uint32_t s = 0; s < count; s++) {
-        struct cost_stage *stage = &x->stages[s];
+    for (uint32_t at = 0; at < count; at++) {
+        struct cost_stage *stage = &x->stages[at];
         stage->k = cost_units_least(&stage->time, b, m->limit[stage->type]);
         stage->et = cost_et(&stage->time, stage->k);
         if (stage->et > high) high = stage->et;
     }
     while (high - low > FASTEST_GAP * high) {
         double middle = low + (high - low) / 2, weight = nodes * middle;
-        for (uint32_t s = 0; s < count; s++)
-            weight += m->price[x->stages[s].type] * x->stages[s].k * fmax(middle, x->stages[s].et);
+        for (uint32_t at = 0; at < count; at++)
+            weight += m->price[x->stages[at].type] * x->stages[at].k * fmax(middle, x->stages[at].et);
         if (m->usd_per_rate * weight < x->cutoff)
             low = middle;
         else

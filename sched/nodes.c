@@ -108,9 +108,9 @@ bool nodes_of_plan(const struct instance *instance, const struct cost_stage *sta
     uint32_t count = 0;
     *node = 0;
     for (uint32_t s = 0; s < stage_count; s++) is_in[instance->types[stages[s].type].resource.node_plus] = true;
-    for (uint32_t n = 1; n <= INSTANCE_NODES_MAX; n++) {
-        count += is_in[n];
-        *node += is_in[n] && n < own;
+    for (uint32_t number = 1; number <= INSTANCE_NODES_MAX; number++) {
+        count += is_in[number];
+        *node += is_in[number] && number < own;
     }
     return count > 1;
 }

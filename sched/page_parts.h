@@ -11,7 +11,7 @@
 /* Where a solution is in a drawing: per cent across, pixels down. */
 struct page_mark {
     bool is_there;
-    double x, y;
+    double across, down;
 };
 struct page {
     FILE *out;
@@ -63,9 +63,9 @@ struct page_axis {
 struct page_range {
     double least, most;
 };
-void page_range_add(struct page_range *r, double value);
+void page_range_add(struct page_range *range, double value);
 /* An axis over all added values, with some air; logarithmic if they differ by more than a factor of `wide`. */
-struct page_axis page_axis_of(const struct page_range *r, double wide);
+struct page_axis page_axis_of(const struct page_range *range, double wide);
 double page_down(const struct page_axis *y, double value);
 double page_across(const struct page_axis *x, double value);
 void page_plot_begin(struct page *p, const char *label, const struct page_axis *x, const char *x_name,

@@ -12,16 +12,16 @@
 
 /* --- axes ------------------------------------------------------------------------------------- */
 
-void page_range_add(struct page_range *r, double value)
+void page_range_add(struct page_range *range, double value)
 {
     if (!isfinite(value)) return;
-    if (!(r->most > 0)) r->least = value;
-    r->least = fmin(r->least, value);
-    r->most = fmax(r->most, value);
+    if (!(range->most > 0)) range->least = value;
+    range->least = fmin(range->least, value);
+    range->most = fmax(range->most, value);
 }
-struct page_axis page_axis_of(const struct page_range *r, double wide)
+struct page_axis page_axis_of(const struct page_range *range, double wide)
 {
-    double least = r->least, most = r->most;
+    double least = range->least, most = range->most;
     if (!(most > least)) most = least > 0 ? least * 1.01 : 1;
     if (least > 0 && most > wide * least) {
         double air = pow(most / least, 0.05);
@@ -133,12 +133,12 @@ struct labels {
     } boxes[LABELS_MAX];
     uint32_t count;
 };
-static bool label_is_free(const struct labels *labels, const struct label_box *b)
+static bool label_is_free(const struct labels *labels, const struct label_box *box)
 {
-    if (b->left < 0 || b->right > NARROW_WIDTH || b->top < -4 || b->bottom > HEIGHT) return false;
+    if (box->left < 0 || box->right > NARROW_WIDTH || box->top < -4 || box->bottom > HEIGHT) return false;
     for (uint32_t i = 0; i < labels->count; i++) {
         const struct label_box *o = &labels->boxes[i];
-        if (b->left < o->right && o->left < b->right && b->top < o->bottom && o->top < b->bottom) return false;
+        if (box->left < o->right && o->left < box->right && box->top < o->bottom && o->top < box->bottom) return false;
     }
     return true;
 }
@@ -148,7 +148,7 @@ static void label_take(struct labels *labels, const struct label_box *box)
 }
 
 /* Writes a label beside a place, where it overlaps no other. */
-static void label_write(struct page *p, struct labels *labels, double percent, double y, const char *text,
+static void label_write(struct page *p, struct labels *labels, double percent, double down, const char *text,
                         const char *class, bool is_above)
 {
     static const struct {
@@ -159,20 +159,20 @@ static void label_write(struct page *p, struct labels *labels, double percent, d
                   {24, -22, "start"}, {-24, -22, "end"}, {24, 30, "start"},  {-24, 30, "end"}};
     enum { PLACE_ABOVE = 2 };
     const size_t place_count = sizeof places / sizeof *places;
-    double width = 7.2 * words_width(text), x = percent / 100 * NARROW_WIDTH;
+    double width = 7.2 * words_width(text), across = percent / 100 * NARROW_WIDTH;
     size_t at = is_above ? PLACE_ABOVE : 0;
     struct label_box box = {0};
     for (; at < place_count; at++) {
-        double left = x + places[at].dx;
+        double left = across + places[at].dx;
         if (places[at].anchor[0] == 'm') left -= width / 2;
         if (places[at].anchor[0] == 'e') left -= width;
-        box = (struct label_box){left, y + places[at].dy - 12, left + width, y + places[at].dy + 2};
+        box = (struct label_box){left, down + places[at].dy - 12, left + width, down + places[at].dy + 2};
         if (label_is_free(labels, &box)) break;
     }
     if (at == place_count) at = is_above ? PLACE_ABOVE : percent < 50 ? 0 : 1;
     label_take(labels, &box);
     fprintf(p->out, "<text class=\"halo %s\" x=\"%.2f%%\" dx=\"%.0f\" y=\"%.1f\" text-anchor=\"%s\">%s</text>\n", class,
-            percent, places[at].dx, y + places[at].dy, places[at].anchor, text);
+            percent, places[at].dx, down + places[at].dy, places[at].anchor, text);
 }
 
 /* --- the pipeline over time ------------------------------------------------------------------- */
@@ -193,13 +193,14 @@ struct pipeline_block {
 static double pipeline_run(const struct page *p, struct pipeline_block *blocks)
 {
     uint32_t S = p->chosen->stage_count;
-    for (uint32_t s = 0; s < S; s++) {
-        const struct cost_time *t = &p->chosen->stages[s].time;
-        double k = p->chosen->stages[s].k, batch = p->instance->batch;
-        double compute = (t->compute + t->compute_shared / k) * batch, move = (t->move + t->move_shared / k) * batch;
+    for (uint32_t stage = 0; stage < S; stage++) {
+        const struct cost_time *time = &p->chosen->stages[stage].time;
+        double k = p->chosen->stages[stage].k, batch = p->instance->batch;
+        double compute = (time->compute + time->compute_shared / k) * batch,
+               move = (time->move + time->move_shared / k) * batch;
         for (uint32_t b = 0; b < BATCH_COUNT; b++) {
-            struct pipeline_block *block = &blocks[s * BATCH_COUNT + b], *before = b > 0 ? block - 1 : NULL;
-            block->compute = s > 0 ? blocks[(s - 1) * BATCH_COUNT + b].moved : 0;
+            struct pipeline_block *block = &blocks[stage * BATCH_COUNT + b], *before = b > 0 ? block - 1 : NULL;
+            block->compute = stage > 0 ? blocks[(stage - 1) * BATCH_COUNT + b].moved : 0;
             if (before) block->compute = fmax(block->compute, before->computed);
             block->computed = block->compute + compute;
             block->move = fmax(block->computed, before ? before->moved : 0);
@@ -210,24 +211,24 @@ static double pipeline_run(const struct page *p, struct pipeline_block *blocks)
 }
 
 static void pipeline_block_write(struct page *p, const struct pipeline_block *block, uint32_t batch, double end,
-                                 double y, const char *stage)
+                                 double top, const char *stage)
 {
     const char *class = batch + 1 == BATCH_FOLLOWED ? " first" : "";
-    double x = 100 * block->compute / end, width = 100 * (block->computed - block->compute) / end;
+    double left = 100 * block->compute / end, width = 100 * (block->computed - block->compute) / end;
     fprintf(p->out,
             "<rect class=\"block%s\" x=\"%.3f%%\" y=\"%.1f\" width=\"%.3f%%\" height=\"16\"><title>batch %u in %s: "
             "computes "
             "from %s to %s</title></rect>",
-            class, x, y, width, batch + 1, stage, words_seconds(WORDS, block->compute),
+            class, left, top, width, batch + 1, stage, words_seconds(WORDS, block->compute),
             words_seconds(WORDS, block->computed));
     if (width >= PIPELINE_NUMBERS)
         fprintf(p->out, "<text class=\"%s\" x=\"%.3f%%\" y=\"%.1f\" text-anchor=\"middle\">%u</text>",
-                class[0] ? "on" : "strong", x + width / 2, y + 12.5, batch + 1);
+                class[0] ? "on" : "strong", left + width / 2, top + 12.5, batch + 1);
     fprintf(
         p->out,
         "<rect class=\"block%s\" x=\"%.3f%%\" y=\"%.1f\" width=\"%.3f%%\" height=\"5\"><title>batch %u in %s: moves on "
         "from %s to %s</title></rect>\n",
-        class, 100 * block->move / end, y + 17, 100 * (block->moved - block->move) / end, batch + 1, stage,
+        class, 100 * block->move / end, top + 17, 100 * (block->moved - block->move) / end, batch + 1, stage,
         words_seconds(WORDS, block->move), words_seconds(WORDS, block->moved));
 }
 
@@ -265,24 +266,24 @@ status page_pipeline(struct page *p)
         height + PIPELINE_AXIS);
     uint32_t count = axis_ticks(&time, 5, ticks);
     for (uint32_t t = 0; t < count; t++) {
-        double x = page_across(&time, ticks[t]);
+        double across = page_across(&time, ticks[t]);
         fprintf(p->out,
                 "<line class=\"grid\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"0\" y2=\"%.1f\"/><text x=\"%.2f%%\" y=\"%.1f\" "
                 "text-anchor=\"%s\">%s</text>\n",
-                x, x, height, x, height + 16,
-                x < 4    ? "start"
-                : x > 92 ? "end"
-                         : "middle",
+                across, across, height, across, height + 16,
+                across < 4    ? "start"
+                : across > 92 ? "end"
+                              : "middle",
                 ticks[t] == 0 ? "0" : tick_seconds(WORDS, ticks[t]));
     }
-    for (uint32_t s = 0; s < rows; s++) {
-        const struct cost_stage *stage = &p->chosen->stages[s];
-        double y = s * PIPELINE_ROW;
+    for (uint32_t row = 0; row < rows; row++) {
+        const struct cost_stage *stage = &p->chosen->stages[row];
+        double top = row * PIPELINE_ROW;
         const char *name = STAGE_NAME(p, stage, 14);
-        fprintf(p->out, "<text class=\"halo\" x=\"0\" y=\"%.1f\">%u. %s on %s</text>\n", y + 13, s + 1, name,
+        fprintf(p->out, "<text class=\"halo\" x=\"0\" y=\"%.1f\">%u. %s on %s</text>\n", top + 13, row + 1, name,
                 TYPE_NAME(p, stage->type, 12));
         for (uint32_t b = 0; b < BATCH_COUNT; b++)
-            pipeline_block_write(p, &blocks[s * BATCH_COUNT + b], b, end, y + 19, name);
+            pipeline_block_write(p, &blocks[row * BATCH_COUNT + b], b, end, top + 19, name);
     }
     fprintf(p->out, "</svg></div>\n");
     if (rows < S)
@@ -306,9 +307,10 @@ static uint32_t sweep(struct page *p, struct explain_point points[SWEEP_ROOM])
     return explain_provisions(&p->model, p->chosen, from / 3, p->stages, points, SWEEP_ROOM);
 }
 
-static bool is_near(const struct page_mark *a, const struct page_mark *b)
+static bool is_near(const struct page_mark *one, const struct page_mark *other)
 {
-    return a->is_there && b->is_there && fabs(a->x - b->x) <= NEAR_X && fabs(a->y - b->y) <= NEAR_Y;
+    return one->is_there && other->is_there && fabs(one->across - other->across) <= NEAR_X &&
+           fabs(one->down - other->down) <= NEAR_Y;
 }
 
 /* "1–5 7": numbers of the methods whose marks are near that of `at`; "" if an earlier near mark has them. */
@@ -336,20 +338,20 @@ static void marks_write(struct page *p, bool is_above)
     for (uint32_t i = p->count; i-- > 0;) {
         const struct solution *s = &p->solutions[i];
         const struct cost_result *r = &s->result;
-        double x = p->marks[i].x, y = p->marks[i].y, narrow_x = x / 100 * NARROW_WIDTH;
+        double across = p->marks[i].across, down = p->marks[i].down, narrow_x = across / 100 * NARROW_WIDTH;
         if (!p->marks[i].is_there) continue;
-        label_take(&labels, &(struct label_box){narrow_x - 5, y - 5, narrow_x + 5, y + 5});
+        label_take(&labels, &(struct label_box){narrow_x - 5, down - 5, narrow_x + 5, down + 5});
         fprintf(p->out,
                 "<circle class=\"mark%s\" cx=\"%.2f%%\" cy=\"%.1f\" r=\"%s\"%s><title>%s: %s, %s examples/s%s</title>"
                 "</circle>\n",
-                i == 0 ? " first" : "", x, y, i > 0 ? "4" : "6", r->is_feasible ? "" : " stroke-dasharray=\"2 2\"",
-                ESCAPED(s->method, 40), words_usd(WORDS, r->cost), words_number(WORDS, r->throughput, 4),
-                r->is_feasible ? "" : ", infeasible");
+                i == 0 ? " first" : "", across, down, i > 0 ? "4" : "6",
+                r->is_feasible ? "" : " stroke-dasharray=\"2 2\"", ESCAPED(s->method, 40), words_usd(WORDS, r->cost),
+                words_number(WORDS, r->throughput, 4), r->is_feasible ? "" : ", infeasible");
     }
     for (uint32_t i = 0; i < p->count; i++) {
         char text[256];
         if (!p->marks[i].is_there || !near_numbers(p, i, text, sizeof text)[0]) continue;
-        label_write(p, &labels, p->marks[i].x, p->marks[i].y, text, i == 0 ? "strong" : "", is_above);
+        label_write(p, &labels, p->marks[i].across, p->marks[i].down, text, i == 0 ? "strong" : "", is_above);
     }
 }
 

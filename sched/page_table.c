@@ -48,10 +48,10 @@ static bool is_chosen(const struct page *p, uint32_t layer, uint32_t type)
 
 static void layer_row(struct page *p, uint32_t layer, const uint32_t *types, uint32_t count)
 {
-    const struct instance_layer *l = &p->instance->layers[layer];
+    const struct instance_layer *of = &p->instance->layers[layer];
     struct cell least = least_of(p, layer);
-    fprintf(p->out, "<tr><th scope=\"row\" title=\"%s\">%s<small>%s</small></th>", ESCAPED(l->name, 127),
-            ESCAPED(l->name, 40), ESCAPED(l->kind, 40));
+    fprintf(p->out, "<tr><th scope=\"row\" title=\"%s\">%s<small>%s</small></th>", ESCAPED(of->name, 127),
+            ESCAPED(of->name, 40), ESCAPED(of->kind, 40));
     for (uint32_t t = 0; t < count; t++) {
         struct cell cell = cell_of(p, layer, types[t]);
         bool is_on = is_chosen(p, layer, types[t]);

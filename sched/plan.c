@@ -20,7 +20,7 @@ static const char *layer_name(const struct graph *graph, uint32_t layer)
     return graph_string(graph, graph->layers[layer].name);
 }
 
-/* --- which graph it is for -------------------------------------------------------------------- */
+/* --- which graph a plan is for ---------------------------------------------------------------- */
 
 static status layers_check(const struct json_part *whole, const struct graph *graph, const json_t *list)
 {
@@ -120,10 +120,10 @@ static status stage_units_read(struct plan_stage *stage, const struct json_part 
     TRY(json_part_u32(part, "type", JSON_REQUIRED, 0, plan->type_count - 1, &stage->type));
     TRY(json_part_u32(part, "k", JSON_REQUIRED, 1, PLAN_UNITS_MAX, &stage->k));
     const struct resource_type *type = &plan->types[stage->type];
-    const json_t *k = json_object_get(part->object, "k"), *replicas = json_object_get(part->object, "replicas");
+    const json_t *units = json_object_get(part->object, "k"), *replicas = json_object_get(part->object, "replicas");
     if (type->limit > 0 && stage->k > type->limit - unit_counts[stage->type])
         return json_part_wrong(
-            part, "k", k, "at most %" PRIu64 ": the limit of \"%s\" is %u, of which earlier stages have %" PRIu64,
+            part, "k", units, "at most %" PRIu64 ": the limit of \"%s\" is %u, of which earlier stages have %" PRIu64,
             type->limit - unit_counts[stage->type], type->name, type->limit, unit_counts[stage->type]);
     unit_counts[stage->type] += stage->k;
 

@@ -56,8 +56,8 @@ char *page_stage_name(const struct page *page, const struct cost_stage *stage, u
 static double rate_of(const struct page *p)
 {
     double rate = 0;
-    for (uint32_t s = 0; s < p->chosen->stage_count; s++)
-        rate += p->model.price[p->chosen->stages[s].type] * p->chosen->stages[s].k;
+    for (uint32_t stage = 0; stage < p->chosen->stage_count; stage++)
+        rate += p->model.price[p->chosen->stages[stage].type] * p->chosen->stages[stage].k;
     return rate;
 }
 
@@ -65,10 +65,10 @@ static double rate_of(const struct page *p)
 static uint32_t used_types(const struct page *p)
 {
     uint32_t count = 0;
-    for (uint32_t s = 0; s < p->chosen->stage_count; s++) {
+    for (uint32_t stage = 0; stage < p->chosen->stage_count; stage++) {
         bool is_new = true;
-        for (uint32_t other = 0; other < s; other++)
-            is_new = is_new && p->chosen->stages[other].type != p->chosen->stages[s].type;
+        for (uint32_t other = 0; other < stage; other++)
+            is_new = is_new && p->chosen->stages[other].type != p->chosen->stages[stage].type;
         count += is_new;
     }
     return count;
@@ -154,7 +154,7 @@ static void stages(struct page *p)
             "(solid) and moving data to the next stage and back (hatched) happen at the same time, and the longer one "
             "binds. A full bar is the slowest stage's %s, which sets the throughput of all.</p>\n<ol class=\"rows\">\n",
             words_seconds(WORDS, tau));
-    for (uint32_t s = 0; s < p->chosen->stage_count; s++) stage_row(p, s);
+    for (uint32_t stage = 0; stage < p->chosen->stage_count; stage++) stage_row(p, stage);
     fprintf(p->out, "</ol>\n</section>\n");
 }
 

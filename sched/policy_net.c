@@ -43,8 +43,8 @@ static double compute_of(const struct cost_model *m, uint32_t first, uint32_t la
 {
     double sum = 0;
     for (uint32_t l = first; l < last; l++) {
-        const struct cost_time *c = &m->times[(size_t)l * m->type_count + type];
-        sum += c->compute + c->compute_shared;
+        const struct cost_time *of = &m->times[(size_t)l * m->type_count + type];
+        sum += of->compute + of->compute_shared;
     }
     return sum;
 }
@@ -66,8 +66,8 @@ static void features(struct net_view *v, const struct cost_model *m, uint32_t l)
     float *keys = v->keys + (size_t)l * NET_FEATURES * width;
     double tau = isinf(m->tau_max) ? 0 : m->tau_max;
     for (uint32_t t = 0; t < T; t++) {
-        const struct cost_time *c = &m->times[(size_t)l * T + t];
-        double oct = c->compute + c->compute_shared, link = link_of(m, l, t), odt = c->move + c->move_shared + link;
+        const struct cost_time *of = &m->times[(size_t)l * T + t];
+        double oct = of->compute + of->compute_shared, link = link_of(m, l, t), odt = of->move + of->move_shared + link;
         double price = m->price[t];
         const double feature[NET_FEATURES] = {
             price * oct,
@@ -76,8 +76,8 @@ static void features(struct net_view *v, const struct cost_model *m, uint32_t l)
             oct,
             price * compute_of(m, l, end, t),
             price * compute_of(m, begin, l + 1, t),
-            price * ((oct > odt ? oct : odt) + tau),  /* units for the least throughput, one of them begun */
-            c->compute + c->move + link + 0.01 * tau, /* no number of units shortens it                    */
+            price * ((oct > odt ? oct : odt) + tau),    /* units for the least throughput, one of them begun */
+            of->compute + of->move + link + 0.01 * tau, /* no number of units shortens this time             */
             m->limit[t],
             odt,
         };
@@ -110,21 +110,21 @@ void net_view_set(struct net_view *v, const struct cost_model *m)
     const uint32_t L = v->layer_count, T = v->type_count;
     for (uint32_t l = 0; l < L; l++) {
         const struct instance_layer *layer = &m->instance->layers[l];
-        float *s = v->scalars + (size_t)l * NET_SCALARS;
+        float *scalar = v->scalars + (size_t)l * NET_SCALARS;
         double odt = INFINITY, oct = INFINITY;
         for (uint32_t t = 0; t < T; t++) {
-            const struct cost_time *c = &m->times[(size_t)l * T + t];
-            double move = c->move + c->move_shared + link_of(m, l, t);
+            const struct cost_time *of = &m->times[(size_t)l * T + t];
+            double move = of->move + of->move_shared + link_of(m, l, t);
             if (move < odt) odt = move;
-            if (c->compute + c->compute_shared < oct) oct = c->compute + c->compute_shared;
+            if (of->compute + of->compute_shared < oct) oct = of->compute + of->compute_shared;
         }
         v->kind[l] = layer->kind ? (uint32_t)(XXH3_64bits(layer->kind, strlen(layer->kind)) % NET_KINDS) : 0;
-        s[0] = (float)l / (float)L;
-        s[1] = 0.1f * log_of(layer->in_bytes + 1);
-        s[2] = 0.1f * log_of(layer->weight_bytes + 1);
-        s[3] = log_of(odt + TINY);
-        s[4] = log_of(oct + TINY);
-        s[5] = l + 1 == L;
+        scalar[0] = (float)l / (float)L;
+        scalar[1] = 0.1f * log_of(layer->in_bytes + 1);
+        scalar[2] = 0.1f * log_of(layer->weight_bytes + 1);
+        scalar[3] = log_of(odt + TINY);
+        scalar[4] = log_of(oct + TINY);
+        scalar[5] = l + 1 == L;
         features(v, m, l);
     }
     for (uint32_t k = 3; k < 5; k++) {
@@ -147,21 +147,21 @@ struct net_layout net_layout(enum policy_cell cell, uint32_t layer_count, uint32
 {
     uint32_t gates = cell == POLICY_LSTM ? 4 * NET_HIDDEN : NET_HIDDEN;
     struct net_layout at = {.gates = gates};
-    size_t n = 0;
-    at.recurrent = n, n += NET_HIDDEN * gates;
-    at.feedback = n, n += NET_FEATURES * gates;
-    at.index = n, n += NET_INDEXES * gates;
-    at.kind = n, n += NET_KINDS * gates;
-    at.scalar = n, n += NET_SCALARS * gates;
-    at.start = n, n += gates;
-    at.query = n, n += NET_HIDDEN * NET_QUERY;
-    at.query_bias = n, n += NET_QUERY;
-    at.shared_count = n;
-    at.embedding = n, n += NET_EMBEDDING * (size_t)width;
-    at.bias = n, n += width;
-    at.stay = n, n += ((size_t)layer_count + NET_LANES - 1) / NET_LANES * NET_LANES;
-    at.table = n, n += (size_t)layer_count * width;
-    at.count = n;
+    size_t count = 0;
+    at.recurrent = count, count += NET_HIDDEN * gates;
+    at.feedback = count, count += NET_FEATURES * gates;
+    at.index = count, count += NET_INDEXES * gates;
+    at.kind = count, count += NET_KINDS * gates;
+    at.scalar = count, count += NET_SCALARS * gates;
+    at.start = count, count += gates;
+    at.query = count, count += NET_HIDDEN * NET_QUERY;
+    at.query_bias = count, count += NET_QUERY;
+    at.shared_count = count;
+    at.embedding = count, count += NET_EMBEDDING * (size_t)width;
+    at.bias = count, count += width;
+    at.stay = count, count += ((size_t)layer_count + NET_LANES - 1) / NET_LANES * NET_LANES;
+    at.table = count, count += (size_t)layer_count * width;
+    at.count = count;
     return at;
 }
 
@@ -277,9 +277,9 @@ void net_prepare(struct net *n)
     for (uint32_t l = 0; l < v->layer_count; l++) {
         float *before = n->before + (size_t)l * at->gates;
         uint32_t index = l < NET_INDEXES ? l : NET_INDEXES - 1;
-        for (uint32_t g = 0; g < at->gates; g++)
-            before[g] =
-                p[at->start + g] + p[at->index + index * at->gates + g] + p[at->kind + v->kind[l] * at->gates + g];
+        for (uint32_t gate = 0; gate < at->gates; gate++)
+            before[gate] = p[at->start + gate] + p[at->index + index * at->gates + gate] +
+                           p[at->kind + v->kind[l] * at->gates + gate];
         for (uint32_t s = 0; s < NET_SCALARS; s++)
             add_scaled(before, p + at->scalar + s * at->gates, v->scalars[(size_t)l * NET_SCALARS + s], at->gates);
     }

@@ -162,7 +162,7 @@ static struct cost_result nearest(const struct cost_model *m, struct cost_stage 
 
 /* Branch and bound over tau, for optima that are too many steps away. */
 struct range {
-    double bound;     /* sum of price k tau is not less for any tau of it */
+    double bound;     /* sum of price k tau is not less for any tau of the range */
     double low, high; /* from low to high, both included            */
 };
 
@@ -176,12 +176,12 @@ struct branch {
     struct range ranges[RANGES_MAX + 1]; /* a heap: the least bound first */
 };
 
-static void heap_push(struct branch *x, struct range r)
+static void heap_push(struct branch *x, struct range range)
 {
     uint32_t at = x->range_count++;
-    for (; at > 0 && x->ranges[(at - 1) / 2].bound > r.bound; at = (at - 1) / 2)
+    for (; at > 0 && x->ranges[(at - 1) / 2].bound > range.bound; at = (at - 1) / 2)
         x->ranges[at] = x->ranges[(at - 1) / 2];
-    x->ranges[at] = r;
+    x->ranges[at] = range;
 }
 
 static struct range heap_pop(struct branch *x)
@@ -261,11 +261,12 @@ static double branch_search(struct branch *x, double low, double high)
 {
     branch_look(x, low, high);
     for (uint32_t look_count = 1; look_count + 2 <= RANGES_MAX && x->range_count > 0; look_count += 2) {
-        struct range r = heap_pop(x);
-        if (r.bound >= x->best * (1 - PRECISION)) break;
-        double middle = r.high > 2 * r.low ? sqrt(r.low * r.high) : r.low + (r.high - r.low) / 2;
-        branch_look(x, nextafter(middle, INFINITY), r.high);
-        branch_look(x, r.low, middle);
+        struct range range = heap_pop(x);
+        if (range.bound >= x->best * (1 - PRECISION)) break;
+        double middle =
+            range.high > 2 * range.low ? sqrt(range.low * range.high) : range.low + (range.high - range.low) / 2;
+        branch_look(x, nextafter(middle, INFINITY), range.high);
+        branch_look(x, range.low, middle);
     }
     return x->best_tau;
 }

@@ -107,15 +107,15 @@ static double excess_of(const struct cost_model *m, const struct cost_stage *sta
 {
     double excess = tau > m->tau_max ? tau / m->tau_max - 1 : 0, lack;
     uint32_t node;
-    for (uint32_t s = 0; s < count; s++) {
+    for (uint32_t stage = 0; stage < count; stage++) {
         double units = 0;
         bool is_first = true;
         for (uint32_t other = 0; other < count; other++) {
-            if (stages[other].type != stages[s].type) continue;
-            is_first = is_first && other >= s;
+            if (stages[other].type != stages[stage].type) continue;
+            is_first = is_first && other >= stage;
             units += stages[other].k;
         }
-        const double limit = m->limit[stages[s].type];
+        const double limit = m->limit[stages[stage].type];
         if (is_first && units > limit) excess += units / limit - 1;
     }
     lack = cost_memory_lack(m, stages, count, &node);

@@ -81,9 +81,9 @@ static double stage_sim_et(const struct solution *s, const struct cost_stage *st
 {
     double compute = 0, compute_shared = 0;
     for (uint32_t l = stage->first; l <= stage->last; l++) {
-        const struct instance_time *t = instance_time(s->profile, l, stage->type);
-        compute += t->oct * (1 - t->alpha) / s->profile->batch;
-        compute_shared += t->oct * t->alpha / s->profile->batch;
+        const struct instance_time *of = instance_time(s->profile, l, stage->type);
+        compute += of->oct * (1 - of->alpha) / s->profile->batch;
+        compute_shared += of->oct * of->alpha / s->profile->batch;
     }
     const struct instance_time *cut = instance_time(s->profile, stage->last, stage->type);
     double move = cut->odt / s->profile->batch;

@@ -195,10 +195,10 @@ struct tree_places {
 };
 
 /* Adds a node to its row. */
-static void node_see(struct dqn *q, const struct place_units *u, const struct tree_places *t, uint32_t i)
+static void node_see(struct dqn *q, const struct place_units *u, const struct tree_places *places, uint32_t i)
 {
     const bool is_leaf = u->child_begin[i] == u->child_begin[i + 1];
-    const uint32_t part[STATE_PARTS] = {t->order[i], t->depth[i], t->parent[i], is_leaf};
+    const uint32_t part[STATE_PARTS] = {places->order[i], places->depth[i], places->parent[i], is_leaf};
     float *row = q->state + q->place[i] * STATE_WIDTH;
     for (uint32_t p = 0; p < STATE_PARTS && q->sees == DQN_RAW; p++) row[p] = (float)part[p] / DQN_NODES_MAX;
     for (uint32_t k = 0; k < STATE_WIDTH && q->sees != DQN_RAW; k++) {
@@ -209,17 +209,17 @@ static void node_see(struct dqn *q, const struct place_units *u, const struct tr
 }
 
 /* Sets `place`, `row_count` and `state`. */
-static void state_make(struct dqn *q, const struct place_units *u, const struct tree_places *t)
+static void state_make(struct dqn *q, const struct place_units *u, const struct tree_places *places)
 {
     uint32_t nodes[DQN_NODES_MAX] = {0}; /* of a row */
     q->row_count = 0;
     for (uint32_t i = 0; i < u->count; i++) {
-        q->place[i] = q->sees == DQN_PER_LEVEL ? t->depth[i] : t->order[i];
+        q->place[i] = q->sees == DQN_PER_LEVEL ? places->depth[i] : places->order[i];
         if (q->place[i] >= q->row_count) q->row_count = q->place[i] + 1;
         nodes[q->place[i]]++;
     }
     memset(q->state, 0, q->row_count * STATE_WIDTH * sizeof *q->state);
-    for (uint32_t i = 0; i < u->count; i++) node_see(q, u, t, i);
+    for (uint32_t i = 0; i < u->count; i++) node_see(q, u, places, i);
     for (uint32_t r = 0; r < q->row_count; r++)
         for (uint32_t k = 0; k < STATE_WIDTH && nodes[r] > 1; k++) q->state[r * STATE_WIDTH + k] /= (float)nodes[r];
 }
@@ -227,7 +227,7 @@ static void state_make(struct dqn *q, const struct place_units *u, const struct 
 /* Sets the state. In order, the first half of a node's children comes before it, with the middle one. */
 static void tree_see(struct dqn *q, const struct place_units *u)
 {
-    struct tree_places t;
+    struct tree_places places;
     uint32_t below[DQN_NODES_MAX], first[DQN_NODES_MAX], roots = 0;
     CHECK(u->count <= DQN_NODES_MAX);
     for (uint32_t i = 0; i < u->count; i++) roots += u->is_root[i];
@@ -242,21 +242,21 @@ static void tree_see(struct dqn *q, const struct place_units *u)
         if (u->is_root[i]) { /* of several roots the last comes first */
             first[i] = roots;
             roots += below[i];
-            t.depth[i] = 0;
+            places.depth[i] = 0;
         }
-        t.order[i] = first[i];
-        for (uint32_t e = begin; e < middle; e++) t.order[i] += below[u->child[e]];
-        if (u->is_root[i]) t.parent[i] = t.order[i];
+        places.order[i] = first[i];
+        for (uint32_t e = begin; e < middle; e++) places.order[i] += below[u->child[e]];
+        if (u->is_root[i]) places.parent[i] = places.order[i];
         uint32_t next = first[i];
         for (uint32_t e = begin; e < end; e++) {
             if (e == middle) next++;
             first[u->child[e]] = next;
-            t.depth[u->child[e]] = t.depth[i] + 1;
-            t.parent[u->child[e]] = t.order[i];
+            places.depth[u->child[e]] = places.depth[i] + 1;
+            places.parent[u->child[e]] = places.order[i];
             next += below[u->child[e]];
         }
     }
-    state_make(q, u, &t);
+    state_make(q, u, &places);
 }
 
 void dqn_place(struct dqn *q, const struct place_units *u, double epsilon, uint8_t *device)
@@ -273,8 +273,8 @@ void dqn_place(struct dqn *q, const struct place_units *u, double epsilon, uint8
             device[i] = of_row[row];
             continue;
         }
-        for (uint32_t d = 1; d < q->device_count; d++)
-            if (value[d] > value[best]) best = d;
+        for (uint32_t other = 1; other < q->device_count; other++)
+            if (value[other] > value[best]) best = other;
         if (epsilon > 0 && draw_unit(&q->draw) < epsilon) best = draw_below(&q->draw, q->device_count);
         device[i] = of_row[row] = (uint8_t)best;
         is_placed[row] = true;
@@ -285,11 +285,11 @@ void dqn_place(struct dqn *q, const struct place_units *u, double epsilon, uint8
 
 void dqn_remember(struct dqn *q, const struct place_units *u, const uint8_t *device, double reward)
 {
-    struct episode *e = &q->episode[q->episode_count++ % DQN_REPLAY];
+    struct episode *episode = &q->episode[q->episode_count++ % DQN_REPLAY];
     CHECK(u->count <= DQN_NODES_MAX);
-    e->u = u;
-    e->reward = (float)reward;
-    memcpy(e->device, device, u->count);
+    episode->u = u;
+    episode->reward = (float)reward;
+    memcpy(episode->device, device, u->count);
 }
 
 double dqn_learn(struct dqn *q)
@@ -298,19 +298,19 @@ double dqn_learn(struct dqn *q)
     double loss = 0;
     if (kept < DQN_BATCH) return 0;
     for (uint32_t b = 0; b < DQN_BATCH; b++) {
-        const struct episode *e = &q->episode[draw_below(&q->draw, kept)];
+        const struct episode *episode = &q->episode[draw_below(&q->draw, kept)];
         uint32_t chosen[DQN_NODES_MAX], count = 0; /* values, one for each row, in the order of units */
         bool is_there[DQN_NODES_MAX] = {false};
         float sum = 0;
-        tree_see(q, e->u);
+        tree_see(q, episode->u);
         network_forward(q);
-        for (uint32_t i = 0; i < e->u->count; i++) {
+        for (uint32_t i = 0; i < episode->u->count; i++) {
             if (is_there[q->place[i]]) continue;
             is_there[q->place[i]] = true;
-            chosen[count++] = q->place[i] * q->device_count + e->device[i];
+            chosen[count++] = q->place[i] * q->device_count + episode->device[i];
         }
         for (uint32_t i = 0; i < count; i++) sum += q->value[chosen[i]];
-        const float miss = sum - e->reward;
+        const float miss = sum - episode->reward;
         loss += (double)miss * miss / DQN_BATCH;
         memset(q->dvalue, 0, q->row_count * q->device_count * sizeof *q->dvalue);
         for (uint32_t i = 0; i < count; i++) q->dvalue[chosen[i]] = 2 * miss / DQN_BATCH;

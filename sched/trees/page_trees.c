@@ -54,9 +54,9 @@ static void headline(FILE *out, const struct trees_report *r)
     snprintf(text, sizeof text, "memory %u, %s at once", r->memory, words_plural(WORDS, r->trees, "tree"));
     fact(out, r->has_grid ? "" : " class=\"first\"", "Asked for", value, text);
     double learned = 0, climbed = 0;
-    for (uint32_t m = 0; m < (r->has_grid ? REPORT_MEMORIES : 1); m++) {
-        learned = fmax(learned, r->small[m].learned_ratio);
-        climbed = fmax(climbed, r->small[m].polished_ratio);
+    for (uint32_t memory = 0; memory < (r->has_grid ? REPORT_MEMORIES : 1); memory++) {
+        learned = fmax(learned, r->small[memory].learned_ratio);
+        climbed = fmax(climbed, r->small[memory].polished_ratio);
     }
     snprintf(value, sizeof value, "%.3f", climbed);
     snprintf(text, sizeof text, "of the optimum on trees of 2 to 5 words, at most; without climbing %.3f", learned);
@@ -67,16 +67,16 @@ static void headline(FILE *out, const struct trees_report *r)
 
 /* --- policies ----------------------------------------------------------------------------------- */
 
-static void policy_row(FILE *out, const struct study *s, uint32_t p, double most)
+static void policy_row(FILE *out, const struct study *s, uint32_t policy, double most)
 {
-    const struct study_figure *f = &s->figure[p];
+    const struct study_figure *f = &s->figure[policy];
     const double mean = study_range_mean(&f->seconds);
     if (f->seconds.count == 0) return;
-    fprintf(out, "<li><div><b>%s</b><small>%s</small></div>\n", study_names[p].name, study_names[p].meaning);
+    fprintf(out, "<li><div><b>%s</b><small>%s</small></div>\n", study_names[policy].name, study_names[policy].meaning);
     fprintf(out,
             "<div><span class=\"bar%s\" role=\"img\" aria-label=\"%s\"><i style=\"width:%.2f%%\"></i></span></div>\n"
             "<div class=\"figures\">%s",
-            p >= STUDY_learned ? "" : " other", words_seconds(WORDS, mean), 100 * mean / most,
+            policy >= STUDY_learned ? "" : " other", words_seconds(WORDS, mean), 100 * mean / most,
             words_seconds(WORDS, mean));
     if (f->seconds.count > 1)
         fprintf(out, "<br/>%s to %s", words_seconds(WORDS, f->seconds.least),
@@ -90,7 +90,8 @@ static void policies(FILE *out, const struct trees_report *r, const struct study
 {
     double most = 0;
     section_begin(out, id, title);
-    for (uint32_t p = 0; p < STUDY_POLICY_COUNT; p++) most = fmax(most, study_range_mean(&s->figure[p].seconds));
+    for (uint32_t policy = 0; policy < STUDY_POLICY_COUNT; policy++)
+        most = fmax(most, study_range_mean(&s->figure[policy].seconds));
     fprintf(out,
             "<p class=\"note\">Memory %u, %.0f nodes and as many outputs on average, on the processor and one card; "
             "time of all of them, mean of %u lists of trees that nothing has learned from, with least and greatest of "
@@ -101,7 +102,7 @@ static void policies(FILE *out, const struct trees_report *r, const struct study
             : r->trees <= 64 ? 4
                              : 2,
             r->seeds, words_seconds(WORDS, s->bound_seconds));
-    for (uint32_t p = 0; p < STUDY_POLICY_COUNT; p++) policy_row(out, s, p, most);
+    for (uint32_t policy = 0; policy < STUDY_POLICY_COUNT; policy++) policy_row(out, s, policy, most);
     fprintf(out, "</ol>\n</section>\n");
 }
 
@@ -269,12 +270,12 @@ static void synchronous(FILE *out, const struct trees_report *r)
     fprintf(out, "<p class=\"note\">Devices and links that wait for each other, as a single thread has them, against "
                  "such that work side by side (figure 8); learned policies are learned for each.</p>\n");
     table_begin(out, "synchronous and asynchronous", columns);
-    for (uint32_t p = 0; p < STUDY_POLICY_COUNT; p++) {
-        if (p == STUDY_dqn || r->batch.figure[p].seconds.count == 0) continue;
+    for (uint32_t policy = 0; policy < STUDY_POLICY_COUNT; policy++) {
+        if (policy == STUDY_dqn || r->batch.figure[policy].seconds.count == 0) continue;
         const struct study *const of[] = {&r->one_synchronous, &r->one, &r->batch_synchronous, &r->batch};
-        fprintf(out, "<tr><th scope=\"row\">%s</th>", study_names[p].name);
+        fprintf(out, "<tr><th scope=\"row\">%s</th>", study_names[policy].name);
         for (int i = 0; i < 4; i++)
-            fprintf(out, "<td>%s</td>", words_seconds(WORDS, study_range_mean(&of[i]->figure[p].seconds)));
+            fprintf(out, "<td>%s</td>", words_seconds(WORDS, study_range_mean(&of[i]->figure[policy].seconds)));
         fprintf(out, "</tr>\n");
     }
     table_end(out);
@@ -291,11 +292,12 @@ static void cards(FILE *out, const struct trees_report *r)
             "slower, for values travel; a policy leaves cards out that do not help.</p>\n",
             words_plural(WORDS, r->trees, "tree"));
     table_begin(out, "cards", columns);
-    for (uint32_t c = 0; c <= r->card_max; c++) {
-        fprintf(out, "<tr><th scope=\"row\">%u</th>", c);
+    for (uint32_t count = 0; count <= r->card_max; count++) {
+        fprintf(out, "<tr><th scope=\"row\">%u</th>", count);
         for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
-            fprintf(out, "<td>%s</td>", words_seconds(WORDS, study_range_mean(&r->cards[c].figure[shown[i]].seconds)));
-        fprintf(out, "<td>%.1f</td></tr>\n", r->cards[c].figure[STUDY_polished].transfers);
+            fprintf(out, "<td>%s</td>",
+                    words_seconds(WORDS, study_range_mean(&r->cards[count].figure[shown[i]].seconds)));
+        fprintf(out, "<td>%.1f</td></tr>\n", r->cards[count].figure[STUDY_polished].transfers);
     }
     table_end(out);
 }
@@ -326,13 +328,13 @@ static void exact(FILE *out, const struct trees_report *r)
             PLACE_EXACT_MAX);
     table_begin(out, "exact", columns);
     for (uint32_t a = 0; a < (r->has_grid ? REPORT_MEMORIES : 1); a++) {
-        const struct study_small *s = &r->small[a];
+        const struct study_small *small = &r->small[a];
         fprintf(out,
                 "<tr><th scope=\"row\">%u</th><td>%s</td><td>%.3f</td><td>%.3f</td><td>%.3f</td><td>%.3f</td><td>%.3f"
                 "</td><td>%.3f</td><td>%.3f</td><td>%u of %u</td></tr>\n",
-                r->has_grid ? report_memories[a] : r->memory, words_seconds(WORDS, s->exact_seconds), s->one_ratio,
-                s->climbed_ratio, s->learned_ratio, s->learned_worst, s->polished_ratio, s->polished_worst,
-                s->bound_ratio, s->mixed, s->lists);
+                r->has_grid ? report_memories[a] : r->memory, words_seconds(WORDS, small->exact_seconds),
+                small->one_ratio, small->climbed_ratio, small->learned_ratio, small->learned_worst,
+                small->polished_ratio, small->polished_worst, small->bound_ratio, small->mixed, small->lists);
     }
     table_end(out);
 }

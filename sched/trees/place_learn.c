@@ -23,7 +23,7 @@ struct walk {
     uint32_t batch, width;
     double scale;                      /* the batch's least seconds on a device */
     uint32_t count[PLACE_DEVICES_MAX]; /* units placed there so far     */
-    double coming[PLACE_DEVICES_MAX];  /* seconds of travel to it */
+    double coming[PLACE_DEVICES_MAX];  /* seconds of travel to a device */
     double ready[PLACE_DEVICES_MAX];   /* when inputs are there         */
     double above[PLACE_DEVICES_MAX];   /* seconds of later batches      */
 };
@@ -49,7 +49,7 @@ static void batch_begin(struct walk *w, uint32_t batch)
 }
 
 /* Finds the times that a piece's inputs take to each device. Returns the number of its children. */
-static uint32_t inputs_see(const struct walk *w, uint32_t begin, uint32_t end, struct sight *s,
+static uint32_t inputs_see(const struct walk *w, uint32_t begin, uint32_t end, struct sight *sight,
                            uint32_t beside[PLACE_DEVICES_MAX])
 {
     const struct place_units *u = w->u;
@@ -60,7 +60,7 @@ static uint32_t inputs_see(const struct walk *w, uint32_t begin, uint32_t end, s
         const uint32_t unit = u->it.order[i];
         const double input = m->input_bytes[u->kind[unit]];
         for (uint32_t d = 1; d < m->device_count && input > 0; d++) {
-            s->coming[d] += input * m->link[0][d].a_byte;
+            sight->coming[d] += input * m->link[0][d].a_byte;
             has_message[0][d] = true;
         }
         for (uint32_t e = u->child_begin[unit]; e < u->child_begin[unit + 1]; e++) {
@@ -70,62 +70,62 @@ static uint32_t inputs_see(const struct walk *w, uint32_t begin, uint32_t end, s
             beside[from]++;
             for (uint32_t d = 0; d < m->device_count; d++) {
                 const bool is_there = there[d] >= 0;
-                s->ready[d] = fmax(s->ready[d], is_there ? there[d] : there[from]);
+                sight->ready[d] = fmax(sight->ready[d], is_there ? there[d] : there[from]);
                 if (is_there) continue;
-                s->coming[d] += m->bytes[u->kind[child]] * m->link[from][d].a_byte;
+                sight->coming[d] += m->bytes[u->kind[child]] * m->link[from][d].a_byte;
                 has_message[from][d] = true;
             }
         }
     }
     for (uint32_t d = 0; d < m->device_count; d++)
         for (uint32_t from = 0; from < m->device_count && w->coming[d] == 0; from++)
-            if (has_message[from][d]) s->coming[d] += m->link[from][d].latency;
+            if (has_message[from][d]) sight->coming[d] += m->link[from][d].latency;
     return children;
 }
 
-static void piece_see(const struct walk *w, uint32_t begin, uint32_t end, struct sight *s)
+static void piece_see(const struct walk *w, uint32_t begin, uint32_t end, struct sight *sight)
 {
     const uint32_t D = w->m->device_count, kind = w->u->it.batch_kind[w->batch], size = end - begin,
                    slack = w->u->piece[w->u->it.order[begin]] / PLACE_STRETCHES;
     double done[PLACE_DEVICES_MAX], done_least = INFINITY, busy_least = INFINITY, above_least = INFINITY;
     uint32_t beside[PLACE_DEVICES_MAX] = {0};
-    memset(s, 0, sizeof *s);
-    const uint32_t children = inputs_see(w, begin, end, s, beside);
+    memset(sight, 0, sizeof *sight);
+    const uint32_t children = inputs_see(w, begin, end, sight, beside);
     for (uint32_t d = 0; d < D; d++) {
         const double busy = w->clock->busy_until[d];
-        const double at = fmax(busy, fmax(w->ready[d], s->ready[d]) + w->coming[d] + s->coming[d]);
+        const double at = fmax(busy, fmax(w->ready[d], sight->ready[d]) + w->coming[d] + sight->coming[d]);
         done[d] = at + place_seconds(w->m, d, kind, w->count[d] + size);
         done_least = fmin(done_least, done[d]);
         busy_least = fmin(busy_least, busy);
         above_least = fmin(above_least, w->above[d]);
     }
     for (uint32_t d = 0; d < D; d++) {
-        double *f = s->feature[d];
+        double *feature = sight->feature[d];
         const double added =
             place_seconds(w->m, d, kind, w->count[d] + size) - place_seconds(w->m, d, kind, w->count[d]);
-        f[PLACE_SEES_END] = (done[d] - done_least) / w->scale;
-        f[PLACE_SEES_ADDED] = added / w->scale;
-        f[PLACE_SEES_MOVED] = s->coming[d] / w->scale;
-        f[PLACE_SEES_BESIDE] = children ? (double)beside[d] / children : 0;
-        f[PLACE_SEES_SHARED] = w->count[d] > 0;
-        f[PLACE_SEES_ABOVE] = above_least > 0 ? w->above[d] / above_least - 1 : 0;
-        f[PLACE_SEES_BUSY] = (w->clock->busy_until[d] - busy_least) / w->scale;
-        f[PLACE_SEES_HOST] = d == 0;
-        f[PLACE_SEES_WIDTH] = d == 0 ? log2(w->width) / 8 : 0;
-        f[PLACE_SEES_SLACK] = d == 0 ? (double)slack / (PLACE_SLACKS - 1) : 0;
-        for (uint32_t i = 0; i < PLACE_FEATURES; i++) f[i] = fmin(f[i], FEATURE_MOST);
+        feature[PLACE_SEES_END] = (done[d] - done_least) / w->scale;
+        feature[PLACE_SEES_ADDED] = added / w->scale;
+        feature[PLACE_SEES_MOVED] = sight->coming[d] / w->scale;
+        feature[PLACE_SEES_BESIDE] = children ? (double)beside[d] / children : 0;
+        feature[PLACE_SEES_SHARED] = w->count[d] > 0;
+        feature[PLACE_SEES_ABOVE] = above_least > 0 ? w->above[d] / above_least - 1 : 0;
+        feature[PLACE_SEES_BUSY] = (w->clock->busy_until[d] - busy_least) / w->scale;
+        feature[PLACE_SEES_HOST] = d == 0;
+        feature[PLACE_SEES_WIDTH] = d == 0 ? log2(w->width) / 8 : 0;
+        feature[PLACE_SEES_SLACK] = d == 0 ? (double)slack / (PLACE_SLACKS - 1) : 0;
+        for (uint32_t i = 0; i < PLACE_FEATURES; i++) feature[i] = fmin(feature[i], FEATURE_MOST);
     }
 }
 
 /* Draws a device, or takes the most probable one, of equals the first. */
-static uint32_t device_choose(const struct place_policy *policy, const struct sight *s, uint32_t D, struct draw *draw,
-                              double *gradient)
+static uint32_t device_choose(const struct place_policy *policy, const struct sight *sight, uint32_t D,
+                              struct draw *draw, double *gradient)
 {
     double p[PLACE_DEVICES_MAX], most = -INFINITY, sum = 0;
     uint32_t chosen = 0;
     for (uint32_t d = 0; d < D; d++) {
         p[d] = 0;
-        for (uint32_t f = 0; f < PLACE_FEATURES; f++) p[d] += (double)policy->weight[f] * s->feature[d][f];
+        for (uint32_t f = 0; f < PLACE_FEATURES; f++) p[d] += (double)policy->weight[f] * sight->feature[d][f];
         if (p[d] > most) most = p[d], chosen = d;
     }
     if (draw == NULL) return chosen;
@@ -133,8 +133,8 @@ static uint32_t device_choose(const struct place_policy *policy, const struct si
     double at = draw_unit(draw) * sum;
     for (chosen = 0; chosen + 1 < D && at >= p[chosen]; chosen++) at -= p[chosen];
     for (uint32_t f = 0; f < PLACE_FEATURES; f++) {
-        gradient[f] += s->feature[chosen][f];
-        for (uint32_t d = 0; d < D; d++) gradient[f] -= p[d] / sum * s->feature[d][f];
+        gradient[f] += sight->feature[chosen][f];
+        for (uint32_t d = 0; d < D; d++) gradient[f] -= p[d] / sum * sight->feature[d][f];
     }
     return chosen;
 }
@@ -146,14 +146,14 @@ static void batch_walk(struct walk *w, uint8_t *device, const struct place_polic
     const uint32_t last = it->batch_begin[w->batch + 1];
     for (uint32_t begin = it->batch_begin[w->batch], end; begin < last; begin = end) {
         const uint32_t piece = w->u->piece[it->order[begin]];
-        struct sight s;
+        struct sight sight;
         for (end = begin + 1; end < last && w->u->piece[it->order[end]] == piece;) end++;
-        piece_see(w, begin, end, &s);
-        const uint32_t d = device_choose(policy, &s, w->m->device_count, draw, gradient);
+        piece_see(w, begin, end, &sight);
+        const uint32_t d = device_choose(policy, &sight, w->m->device_count, draw, gradient);
         for (uint32_t i = begin; i < end; i++) device[it->order[i]] = (uint8_t)d;
         w->count[d] += end - begin;
-        w->coming[d] += s.coming[d];
-        w->ready[d] = fmax(w->ready[d], s.ready[d]);
+        w->coming[d] += sight.coming[d];
+        w->ready[d] = fmax(w->ready[d], sight.ready[d]);
     }
     place_clock_add_batch(w->clock, w->u, w->m, w->batch, device);
 }

@@ -55,8 +55,8 @@ status place_state_output(const struct placing *p)
 
 status place_random(const struct placing *p)
 {
-    struct draw d = draw_make(p->options->seed, DRAW_PLACEMENT);
-    for (uint32_t i = 0; i < p->u->count; i++) p->device[i] = (uint8_t)draw_below(&d, p->m->device_count);
+    struct draw draw = draw_make(p->options->seed, DRAW_PLACEMENT);
+    for (uint32_t i = 0; i < p->u->count; i++) p->device[i] = (uint8_t)draw_below(&draw, p->m->device_count);
     return ST_OK;
 }
 

@@ -18,7 +18,7 @@ const struct study_name study_names[STUDY_POLICY_COUNT] = {
 /* Sets device[count] for one list. */
 typedef status list_place(const struct study_options *o, uint32_t list, void *context, uint8_t *device);
 
-static void result_add(struct study_figure *f, const struct study_options *o, uint32_t list, const uint8_t *device,
+static void result_add(struct study_figure *figure, const struct study_options *o, uint32_t list, const uint8_t *device,
                        double *seconds)
 {
     const struct place_units *u = o->forests->units[list];
@@ -26,24 +26,24 @@ static void result_add(struct study_figure *f, const struct study_options *o, ui
     const struct place_result r = place_time(&o->forests->clock, u, o->machine, device);
     uint32_t on_host = 0;
     for (uint32_t i = 0; i < u->count; i++) on_host += device[i] == 0;
-    f->transfers += r.transfers * share;
-    f->transfer_bytes += r.transfer_bytes * share;
-    f->launches += r.launches * share;
-    f->host_share += (double)on_host / u->count * share;
+    figure->transfers += r.transfers * share;
+    figure->transfer_bytes += r.transfer_bytes * share;
+    figure->launches += r.launches * share;
+    figure->host_share += (double)on_host / u->count * share;
     *seconds += r.seconds * share;
 }
 
-static status figure_add(struct study_figure *f, const struct study_options *o, list_place *place, void *context)
+static status figure_add(struct study_figure *figure, const struct study_options *o, list_place *place, void *context)
 {
     double seconds = 0;
-    f->transfers = f->transfer_bytes = f->launches = f->host_share = f->placing_seconds = 0;
+    figure->transfers = figure->transfer_bytes = figure->launches = figure->host_share = figure->placing_seconds = 0;
     for (uint32_t i = o->forests->count / 2; i < o->forests->count; i++) {
         const uint64_t begin_ns = clock_thread_ns();
         TRY(place(o, i, context, o->forests->device));
-        f->placing_seconds += (double)(clock_thread_ns() - begin_ns) * 1e-9 * 2 / o->forests->count;
-        result_add(f, o, i, o->forests->device, &seconds);
+        figure->placing_seconds += (double)(clock_thread_ns() - begin_ns) * 1e-9 * 2 / o->forests->count;
+        result_add(figure, o, i, o->forests->device, &seconds);
     }
-    study_range_add(&f->seconds, seconds);
+    study_range_add(&figure->seconds, seconds);
     return ST_OK;
 }
 
@@ -61,10 +61,10 @@ static status list_make(const struct study_options *o, uint32_t list, void *cont
     return place_make(device, maker->id, f->units[list], o->machine, &maker->options, &o->forests->clock);
 }
 
-static status maker_add(struct study_figure *f, const struct study_options *o, place_id id,
+static status maker_add(struct study_figure *figure, const struct study_options *o, place_id id,
                         struct place_options options)
 {
-    return figure_add(f, o, list_make, &(struct maker){id, options});
+    return figure_add(figure, o, list_make, &(struct maker){id, options});
 }
 
 static status list_dqn(const struct study_options *o, uint32_t list, void *context, uint8_t *device)
@@ -79,12 +79,12 @@ static status list_dqn(const struct study_options *o, uint32_t list, void *conte
 
 /* --- learning ---------------------------------------------------------------------------------- */
 
-static void curve_add(struct study_curve *c, double *window, uint32_t step, double ratio)
+static void curve_add(struct study_curve *curve, double *window, uint32_t step, double ratio)
 {
-    if (step % c->window_steps == 0) *window = 0;
-    *window += ratio / c->window_steps;
-    const uint32_t at = step / c->window_steps;
-    if ((step + 1) % c->window_steps == 0 && at < STUDY_WINDOWS) study_range_add(&c->ratio[at], *window);
+    if (step % curve->window_steps == 0) *window = 0;
+    *window += ratio / curve->window_steps;
+    const uint32_t at = step / curve->window_steps;
+    if ((step + 1) % curve->window_steps == 0 && at < STUDY_WINDOWS) study_range_add(&curve->ratio[at], *window);
 }
 
 struct curve_context {
@@ -213,12 +213,12 @@ static status seconds_of(const struct study_options *o, uint32_t list, place_id 
     return ST_OK;
 }
 
-status study_small_run(struct study_small *s, const struct study_options *o)
+status study_small_run(struct study_small *small, const struct study_options *o)
 {
     struct study learning = {0};
     const struct forests *f = o->forests;
     const double share = 2. / f->count;
-    *s = (struct study_small){.lists = f->count / 2};
+    *small = (struct study_small){.lists = f->count / 2};
     TRY(learned_run(&learning, o, o->seed));
     const struct place_options learned = {.policy = &learning.policy},
                                polished = {.policy = &learning.policy, .trials = o->trials};
@@ -227,19 +227,19 @@ status study_small_run(struct study_small *s, const struct study_options *o)
         TRY(seconds_of(o, i, PLACE_ID_exact, (struct place_options){0}, &exact));
         bool is_mixed = false;
         for (uint32_t k = 1; k < f->unit[i].count; k++) is_mixed = is_mixed || f->device[k] != f->device[0];
-        s->mixed += is_mixed;
-        s->exact_seconds += exact * share;
-        s->bound_ratio += place_bound(f->units[i], o->machine, f->scratch) / exact * share;
+        small->mixed += is_mixed;
+        small->exact_seconds += exact * share;
+        small->bound_ratio += place_bound(f->units[i], o->machine, f->scratch) / exact * share;
         TRY(seconds_of(o, i, PLACE_ID_learned, learned, &seconds));
-        s->learned_ratio += seconds / exact * share;
-        s->learned_worst = fmax(s->learned_worst, seconds / exact);
+        small->learned_ratio += seconds / exact * share;
+        small->learned_worst = fmax(small->learned_worst, seconds / exact);
         TRY(seconds_of(o, i, PLACE_ID_learned, polished, &seconds));
-        s->polished_ratio += seconds / exact * share;
-        s->polished_worst = fmax(s->polished_worst, seconds / exact);
+        small->polished_ratio += seconds / exact * share;
+        small->polished_worst = fmax(small->polished_worst, seconds / exact);
         TRY(seconds_of(o, i, PLACE_ID_climbed, polished, &seconds));
-        s->climbed_ratio += seconds / exact * share;
+        small->climbed_ratio += seconds / exact * share;
         TRY(seconds_of(o, i, PLACE_ID_one, learned, &seconds));
-        s->one_ratio += seconds / exact * share;
+        small->one_ratio += seconds / exact * share;
     }
     return ST_OK;
 }

@@ -88,7 +88,7 @@ struct study_small {
     uint32_t lists, mixed; /* mixed: exact uses both devices */
 };
 /* Lists must have at most PLACE_EXACT_MAX units, outputs included. */
-MUST_USE status study_small_run(struct study_small *s, const struct study_options *o);
+MUST_USE status study_small_run(struct study_small *small, const struct study_options *o);
 
 /* The best single device over this policy: above 1 it pays. */
 static inline double study_gain(const struct study *s, enum study_policy policy)

@@ -25,11 +25,12 @@ static void policies_write(FILE *out, const struct study *s)
             study_range_mean(&s->figure[STUDY_polished].seconds) / s->bound_seconds * study_gain(s, STUDY_polished));
 }
 
-static void small_write(FILE *out, const struct study_small *s, uint32_t memory)
+static void small_write(FILE *out, const struct study_small *small, uint32_t memory)
 {
     fprintf(out, "| %u | %s | %.3f | %.3f | %.3f (%.3f) | %.3f (%.3f) | %.3f | %u of %u |\n", memory,
-            words_seconds(WORDS, s->exact_seconds), s->one_ratio, s->climbed_ratio, s->learned_ratio, s->learned_worst,
-            s->polished_ratio, s->polished_worst, s->bound_ratio, s->mixed, s->lists);
+            words_seconds(WORDS, small->exact_seconds), small->one_ratio, small->climbed_ratio, small->learned_ratio,
+            small->learned_worst, small->polished_ratio, small->polished_worst, small->bound_ratio, small->mixed,
+            small->lists);
 }
 
 static void grid_write(FILE *out, const struct trees_report *r)

@@ -85,18 +85,18 @@ static void pairs_judge(struct pairs *p)
 /* Tries all ways to pair the nodes that have no partner yet. */
 static void pairs_try(struct pairs *p)
 {
-    uint32_t a = 0;
-    while (a < p->c->node_count && p->other[a] != UINT32_MAX) a++;
-    if (a == p->c->node_count) {
+    uint32_t node = 0;
+    while (node < p->c->node_count && p->other[node] != UINT32_MAX) node++;
+    if (node == p->c->node_count) {
         pairs_judge(p);
         return;
     }
-    for (uint32_t b = a + 1; b < p->c->node_count; b++) {
-        if (p->other[b] != UINT32_MAX) continue;
-        p->other[a] = b;
-        p->other[b] = a;
+    for (uint32_t partner = node + 1; partner < p->c->node_count; partner++) {
+        if (p->other[partner] != UINT32_MAX) continue;
+        p->other[node] = partner;
+        p->other[partner] = node;
         pairs_try(p);
-        p->other[a] = p->other[b] = UINT32_MAX;
+        p->other[node] = p->other[partner] = UINT32_MAX;
     }
 }
 

@@ -341,10 +341,10 @@ status wave_run(struct wave_result *result, const struct wave_run *run)
 
 /* --- all-reduce -------------------------------------------------------------------------------- */
 
-static uint32_t card_count_of(const struct workers_cluster *c)
+static uint32_t card_count_of(const struct workers_cluster *cluster)
 {
     uint32_t count = 0;
-    for (uint32_t n = 0; n < c->node_count; n++) count += c->nodes[n].card_count;
+    for (uint32_t n = 0; n < cluster->node_count; n++) count += cluster->nodes[n].card_count;
     return count;
 }
 

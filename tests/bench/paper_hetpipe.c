@@ -216,10 +216,10 @@ static void refusal(void)
 {
     const struct subject *s = &subjects[RESNET];
     const struct worker_cards one = {.of_node = {[G] = 1}};
-    struct partition p;
+    struct partition partition;
     char text[1024];
     bool is_found;
-    must(partition_find(&p, &s->model, &s->all, &one, 1, 1, &is_found));
+    must(partition_find(&partition, &s->model, &s->all, &one, 1, 1, &is_found));
     printf("\nResNet-152 on one RTX 2060: %s.\n",
            is_found ? "fits" : workers_misfit_text(&s->model, &s->all, &one, 1, text, sizeof text));
 }
@@ -341,23 +341,23 @@ static void figure3(void)
             c.inside = inside;
             c.between = between;
             for (uint32_t n = 1; n <= FIGURE3_IN_FLIGHT; n++) {
-                struct partition p;
+                struct partition partition;
                 struct wave_result r;
                 bool is_found;
-                must(partition_find(&p, &s->model, &c, &workers[w].cards, n, 1, &is_found));
+                must(partition_find(&partition, &s->model, &c, &workers[w].cards, n, 1, &is_found));
                 if (!is_found) {
                     printf("%s – |", n == 1 ? "| - | - | - |" : "");
                     continue;
                 }
                 must(wave_run(&r, &(struct wave_run){.model = &s->model,
                                                      .cluster = &c,
-                                                     .workers = &p,
+                                                     .workers = &partition,
                                                      .worker_count = 1,
                                                      .sharers = 1,
                                                      .in_flight = n,
                                                      .waves = 64}));
                 double most = 0;
-                for (uint32_t q = 0; q < p.stage_count; q++) most = fmax(most, r.utilisation[0][q]);
+                for (uint32_t q = 0; q < partition.stage_count; q++) most = fmax(most, r.utilisation[0][q]);
                 if (n == 1) printf("| %s | %s | %.0f |", s->title, workers[w].title, first = r.rate);
                 printf(" %.2f, %.0f %% |", r.rate / first, 100 * most);
             }

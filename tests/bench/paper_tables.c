@@ -273,13 +273,15 @@ static void times(void)
     rule(9);
     for (uint32_t m = 0; m < sizeof models / sizeof models[0]; m++) {
         struct problem *p = problem_of(models[m], "paper2", true, throughput_limit);
-        const struct instance *i = &p->instance;
-        for (uint32_t l = 0; l < i->layer_count; l++) {
-            const struct instance_time *core = instance_time(i, l, 0), *v100 = instance_time(i, l, 1);
-            printf("| %s | %s | %s | %.3g | %.3g | %.0f | %.2f | %.3g | %.3g |\n", models[m], i->layers[l].name,
-                   i->layers[l].kind, core->oct / i->batch * 1e6, v100->oct / i->batch * 1e6, core->oct / v100->oct,
-                   core->oct / v100->oct * i->types[0].resource.price_per_hour / i->types[1].resource.price_per_hour,
-                   core->odt / i->batch * 1e6, v100->odt / i->batch * 1e6);
+        const struct instance *instance = &p->instance;
+        for (uint32_t l = 0; l < instance->layer_count; l++) {
+            const struct instance_time *core = instance_time(instance, l, 0), *v100 = instance_time(instance, l, 1);
+            printf("| %s | %s | %s | %.3g | %.3g | %.0f | %.2f | %.3g | %.3g |\n", models[m], instance->layers[l].name,
+                   instance->layers[l].kind, core->oct / instance->batch * 1e6, v100->oct / instance->batch * 1e6,
+                   core->oct / v100->oct,
+                   core->oct / v100->oct * instance->types[0].resource.price_per_hour /
+                       instance->types[1].resource.price_per_hour,
+                   core->odt / instance->batch * 1e6, v100->odt / instance->batch * 1e6);
         }
     }
 }

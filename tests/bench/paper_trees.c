@@ -78,10 +78,10 @@ static struct forest *forest_make(uint32_t leaves_min, uint32_t leaves_max, uint
         place_clock_layout(&clock_of_all, &l, DQN_NODES_MAX);
         if (pass == 0) memory = must_have(aligned_alloc(CACHE_LINE_BYTES, arena_bytes(l.bytes)));
     }
-    struct draw d = draw_make(1, DRAW_TREES);
+    struct draw draw = draw_make(1, DRAW_TREES);
     for (uint32_t i = 0; i < TREES; i++) {
         nodes.count = nodes.child_begin[0] = 0;
-        random_binary_add(&nodes, leaves_min + draw_below(&d, leaves_max - leaves_min + 1), &d);
+        random_binary_add(&nodes, leaves_min + draw_below(&draw, leaves_max - leaves_min + 1), &draw);
         place_units_of_nodes(&f->units[i], &nodes, output_kind);
         f->trees[i] = &f->units[i];
         if (i >= TREES / 2) f->node_count += nodes.count / (TREES / 2.);
@@ -109,9 +109,9 @@ static struct mean placed(const struct forest *f, const struct place_machine *m,
             dqn_place(placer.agent, f->trees[i], 0, device);
         else
             must(place_make(device, placer.id, f->trees[i], m, &placer.options, &clock_of_all));
-        const struct place_result r = place_time(&clock_of_all, f->trees[i], m, device);
-        mean.ms += r.seconds * 1e3 / (TREES / 2.);
-        mean.transfers += r.transfers / (TREES / 2.);
+        const struct place_result result = place_time(&clock_of_all, f->trees[i], m, device);
+        mean.ms += result.seconds * 1e3 / (TREES / 2.);
+        mean.transfers += result.transfers / (TREES / 2.);
         placer.options.seed++;
     }
     return mean;

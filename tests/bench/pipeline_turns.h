@@ -90,9 +90,9 @@ static uint32_t turn_steps(uint32_t steps) { return steps > shorter ? steps / sh
 
 static uint32_t layer_index(const struct graph *g, const char *name, size_t bytes)
 {
-    for (uint32_t l = 0; l < g->layer_count; l++) {
-        const char *of = graph_string(g, g->layers[l].name);
-        if (strlen(of) == bytes && memcmp(of, name, bytes) == 0) return l;
+    for (uint32_t layer = 0; layer < g->layer_count; layer++) {
+        const char *of = graph_string(g, g->layers[layer].name);
+        if (strlen(of) == bytes && memcmp(of, name, bytes) == 0) return layer;
     }
     fprintf(stderr, "pipeline_bench: no layer %.*s\n", (int)bytes, name);
     exit(1);
@@ -182,8 +182,8 @@ static void bare_update(struct variant *v, const struct input *last)
                                       .state_stride = of->param_count};
         if (of->table == GRAPH_NONE) must(update_params(&updater, &update, &run, run.offset, run.offset + run.count));
     }
-    for (uint32_t t = 0; t < g->table_count; t++)
-        must(update_rows(&updater, &update, t, 0, last->step_rows[t].row_count));
+    for (uint32_t table = 0; table < g->table_count; table++)
+        must(update_rows(&updater, &update, table, 0, last->step_rows[table].row_count));
 }
 
 static void bare_step(struct variant *v)
@@ -196,9 +196,9 @@ static void bare_step(struct variant *v)
         CHECK(feed_try_next(v->feed, &input) == FEED_INPUT);
         slot_bind(slot, input, g, &v->data->model);
         uint32_t lane = batch_lane_of(graph_batch(g), input->batch.micro_index);
-        for (uint32_t t = 0; t < g->tensor_count; t++)
-            if (g->tensors[t].kind == TENSOR_PARAM_GRAD)
-                slot->tensor[t].data = v->sums.param[lane] + g->tensors[t].offset;
+        for (uint32_t tensor = 0; tensor < g->tensor_count; tensor++)
+            if (g->tensors[tensor].kind == TENSOR_PARAM_GRAD)
+                slot->tensor[tensor].data = v->sums.param[lane] + g->tensors[tensor].offset;
         struct op_context c = slot_context(slot, g, v->sums.table, true);
         must(device_submit(v->device, &c, g->nodes, g->forward_count));
         must(device_submit(v->device, &c, g->nodes + g->forward_count, g->node_count - g->forward_count));

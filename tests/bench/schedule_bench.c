@@ -140,7 +140,7 @@ static void table_print(const struct bench *b, const struct results *results)
     for (size_t m = 0; m < METHOD_COUNT; m++)
         for (uint32_t i = 0; i < b->seconds_count && results[m].count > 0; i++) {
             double worst = 0;
-            for (size_t r = 0; r < results[m].count; r++) worst = fmax(worst, results[m].items[r].gap[i]);
+            for (size_t item = 0; item < results[m].count; item++) worst = fmax(worst, results[m].items[item].gap[i]);
             printf("%-10s %7g %11llu %7.1f%% %7.1f%% %7.1f%% %9.3f%%", method_table[methods[m]].name, b->seconds[i],
                    (unsigned long long)solve_evaluations(b->seconds[i]), share(&results[m], i, 0.05),
                    share(&results[m], i, 0.01), share(&results[m], i, 1e-6), 100 * worst);

@@ -133,7 +133,7 @@ static struct server program_start(const char *const *arguments)
         if (at) s.port = (uint16_t)atoi(at + 17);
     }
     must(s.port != 0, "the server does not start");
-    return s; /* what else it says goes to the pipe, which has room for it */
+    return s; /* what else the server says goes to the pipe, which has room for it */
 }
 
 static struct server serve_start(const char *program, const char *graph, const char *model)
@@ -303,8 +303,8 @@ static double ask(struct server s, uint32_t count, double seconds, double rate)
 
 static int times_compare(const void *one, const void *other)
 {
-    const uint64_t a = *(const uint64_t *)one, b = *(const uint64_t *)other;
-    return (a > b) - (a < b);
+    const uint64_t first = *(const uint64_t *)one, second = *(const uint64_t *)other;
+    return (first > second) - (first < second);
 }
 
 static int doubles_compare(const void *one, const void *other)

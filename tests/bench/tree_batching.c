@@ -94,14 +94,14 @@ static void sets_make(const struct family *f, struct set *sets)
         random_trees_layout(&s->nodes, &l, KEY_MAX, KEY_MAX);
         s->key = room(sizeof *s->key * KEY_MAX);
         s->key_begin[0] = 0;
-        for (uint32_t t = 0; t < f->examples; t++) {
+        for (uint32_t tree = 0; tree < f->examples; tree++) {
             const uint32_t first = s->nodes.count;
             if (f->kind_count == MATH_KINDS)
                 random_math_add(&s->nodes, value, 40 + draw_below(&d, 25), &d);
             else
                 random_graph_add(&s->nodes, 1000, GRAPH_KINDS, 50, &d);
-            s->key_begin[t + 1] = s->key_begin[t] + keys_put(s->key + s->key_begin[t], &s->nodes, first,
-                                                             f->kind_count == MATH_KINDS);
+            s->key_begin[tree + 1] = s->key_begin[tree] + keys_put(s->key + s->key_begin[tree], &s->nodes, first,
+                                                                   f->kind_count == MATH_KINDS);
         }
     }
     free(value);

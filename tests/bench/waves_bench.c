@@ -98,11 +98,11 @@ static void recorded_read(const char *path)
 static void times_draw(uint64_t seed, bool is_slow)
 {
     for (uint32_t v = 0; v < WORKERS; v++)
-        for (uint32_t c = 0; c < waves; c++) {
+        for (uint32_t wave = 0; wave < waves; wave++) {
             const double x = (double)draw(&seed, 1000000) / 1e6;
-            drawn[v][c] = (draw(&seed, 100) < 85 ? 0.5 + x : 3 + 2 * x) * UNIT_NS;
-            if (recorded_count) drawn[v][c] = recorded[draw(&seed, recorded_count)] * UNIT_NS;
-            if (is_slow) drawn[v][c] = v == 0 ? 2 * UNIT_NS : UNIT_NS;
+            drawn[v][wave] = (draw(&seed, 100) < 85 ? 0.5 + x : 3 + 2 * x) * UNIT_NS;
+            if (recorded_count) drawn[v][wave] = recorded[draw(&seed, recorded_count)] * UNIT_NS;
+            if (is_slow) drawn[v][wave] = v == 0 ? 2 * UNIT_NS : UNIT_NS;
         }
 }
 
@@ -117,12 +117,12 @@ static struct figures figures_of(double (*begin)[WAVES_MAX * IN_FLIGHT_MAX],
 {
     struct figures f = {0};
     for (uint32_t v = 0; v < WORKERS; v++) {
-        for (uint32_t c = distance; c < waves; c++) {
-            const double own = end[v][(c + 1) * in_flight - 1];
+        for (uint32_t wave = distance; wave < waves; wave++) {
+            const double own = end[v][(wave + 1) * in_flight - 1];
             double others = own;
             for (uint32_t u = 0; u < WORKERS; u++)
-                if (end[u][(c - distance + 1) * in_flight - 1] > others)
-                    others = end[u][(c - distance + 1) * in_flight - 1];
+                if (end[u][(wave - distance + 1) * in_flight - 1] > others)
+                    others = end[u][(wave - distance + 1) * in_flight - 1];
             f.waiting += (others - own) * 1e-6 / waves / WORKERS;
         }
         for (uint32_t p = 1; p < waves * in_flight; p++)
@@ -174,7 +174,7 @@ static void waves__any_distance__wait_as_simulated(void **state)
                *jitter = getenv("JITTER");
     uint32_t bad = 0;
     (void)state;
-    alarm(0); /* it takes its time */
+    alarm(0); /* the bench takes its time */
     waves = wanted ? (uint32_t)atoi(wanted) : 1000;
     assert_in_range(waves, 40, WAVES_MAX);
     if (flight) in_flight = (uint32_t)atoi(flight);

@@ -6,12 +6,14 @@
 
 #include "sched/instance.h"
 
-static inline bool resource_equal(const struct resource_type *a, const struct resource_type *b)
+static inline bool resource_equal(const struct resource_type *one, const struct resource_type *other)
 {
-    return strcmp(a->name, b->name) == 0 && a->device == b->device && a->device_index == b->device_index &&
-           a->price_per_hour == b->price_per_hour && a->limit == b->limit && a->adds_moves == b->adds_moves &&
-           a->slow.from_step == b->slow.from_step && a->slow.for_steps == b->slow.for_steps &&
-           a->slow.every_steps == b->slow.every_steps && memcmp(a->slow.op, b->slow.op, sizeof a->slow.op) == 0;
+    return strcmp(one->name, other->name) == 0 && one->device == other->device &&
+           one->device_index == other->device_index && one->price_per_hour == other->price_per_hour &&
+           one->limit == other->limit && one->adds_moves == other->adds_moves &&
+           one->slow.from_step == other->slow.from_step && one->slow.for_steps == other->slow.for_steps &&
+           one->slow.every_steps == other->slow.every_steps &&
+           memcmp(one->slow.op, other->slow.op, sizeof one->slow.op) == 0;
 }
 
 static inline bool instance_equal(const struct instance *a, const struct instance *b)
@@ -39,8 +41,8 @@ static inline bool instance_equal(const struct instance *a, const struct instanc
         if (b->nodes->count != n || a->nodes->message != b->nodes->message) return false;
         for (uint32_t t = 0; t < a->type_count; t++)
             if (a->types[t].resource.node_plus != b->types[t].resource.node_plus) return false;
-        for (uint32_t x = 0; x < n; x++) {
-            const struct instance_node *of_a = &a->nodes->node[x], *of_b = &b->nodes->node[x];
+        for (uint32_t node = 0; node < n; node++) {
+            const struct instance_node *of_a = &a->nodes->node[node], *of_b = &b->nodes->node[node];
             if (strcmp(of_a->name, of_b->name) != 0 || of_a->memory_bytes != of_b->memory_bytes ||
                 of_a->price_per_hour != of_b->price_per_hour)
                 return false;

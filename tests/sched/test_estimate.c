@@ -223,9 +223,9 @@ static void estimate_time__either_bound__by_hand(void **state)
                                 .dense_bytes = 20,
                                 .flops = 10};
     /* Of 8 examples: 240 operations take 0.24 s, 2 (4 + 6) + 5 bytes each 2 s; weights and gradients 4 s. */
-    struct instance_time t = estimate_time(&layer, &rates, 8);
-    assert_true(t.oct == 0.5 + 4 + 2 && t.fixed == 4.5 && t.odt == 5.6);
-    assert_true(t.alpha == 0.75 && t.beta == 0.25 && t.alpha_low == 0 && t.alpha_high == 0);
+    struct instance_time time = estimate_time(&layer, &rates, 8);
+    assert_true(time.oct == 0.5 + 4 + 2 && time.fixed == 4.5 && time.odt == 5.6);
+    assert_true(time.alpha == 0.75 && time.beta == 0.25 && time.alpha_low == 0 && time.alpha_high == 0);
     layer.flops = 100;
     assert_true(estimate_time(&layer, &rates, 8).oct == 0.5 + 4 + 2.4);
 }
@@ -234,8 +234,8 @@ static void estimate_time__nothing_to_do__stays_above_0(void **state)
 {
     (void)state;
     const struct cluster_rates rates = {.flops = 1, .memory_bandwidth = 1, .link_bandwidth = 1};
-    struct instance_time t = estimate_time(&(struct layer_facts){0}, &rates, 256);
-    assert_true(t.oct > 0 && t.odt == 0);
+    struct instance_time time = estimate_time(&(struct layer_facts){0}, &rates, 256);
+    assert_true(time.oct > 0 && time.odt == 0);
 }
 
 static void estimate__table_and_cluster__is_an_instance(void **state)

@@ -188,10 +188,10 @@ static bool keeps_groups(const struct cost_model *m, const uint32_t *group, cons
 {
     struct cost_stage stages[16];
     uint32_t count = cost_stages(m, types, stages);
-    for (uint32_t s = 0; s < count; s++)
-        for (uint32_t l = stages[s].first; l <= stages[s].last && m->is_card[stages[s].type]; l++)
+    for (uint32_t stage = 0; stage < count; stage++)
+        for (uint32_t l = stages[stage].first; l <= stages[stage].last && m->is_card[stages[stage].type]; l++)
             for (uint32_t o = 0; o < m->layer_count && group[l] > 0; o++)
-                if (group[o] == group[l] && (o < stages[s].first || o > stages[s].last)) return false;
+                if (group[o] == group[l] && (o < stages[stage].first || o > stages[stage].last)) return false;
     return true;
 }
 

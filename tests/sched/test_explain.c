@@ -18,13 +18,13 @@ static struct fixture f;
 static type_index types[FIXTURE_LAYERS];
 static struct cost_stage stages[FIXTURE_LAYERS];
 
-static char *explained(const struct solution *s)
+static char *explained(const struct solution *solution)
 {
     static char *text;
     static size_t bytes;
     FILE *out = open_memstream(&text, &bytes);
     assert_non_null(out);
-    assert_int_equal(explain_write(out, s), ST_OK);
+    assert_int_equal(explain_write(out, solution), ST_OK);
     assert_int_equal(fclose(out), 0);
     return text;
 }
@@ -185,13 +185,13 @@ static void explain_layer_text__cheaper_elsewhere__tells_what_the_plan_would_cos
             type_index plan[FIXTURE_LAYERS];
             struct cost_stage other[FIXTURE_LAYERS];
             double least = INFINITY, usd[9];
-            for (type_index t = 0; t < 9; t++) {
-                const struct cost_time *time = &f.model.times[l * 9 + t];
-                usd[t] = (time->compute + time->compute_shared) * f.model.price[t];
+            for (type_index type = 0; type < 9; type++) {
+                const struct cost_time *time = &f.model.times[l * 9 + type];
+                usd[type] = (time->compute + time->compute_shared) * f.model.price[type];
             }
             memcpy(plan, chosen->types, sizeof plan);
-            for (type_index t = 0; t < 9; t++)
-                if (t != chosen->types[l] && usd[t] < least) least = usd[plan[l] = t];
+            for (type_index type = 0; type < 9; type++)
+                if (type != chosen->types[l] && usd[type] < least) least = usd[plan[l] = type];
             explain_layer_text(&f.model, chosen, l, types, stages, text, sizeof text);
             if (usd[chosen->types[l]] <= least) {
                 assert_has(text, "cheapest to compute here: ");
@@ -225,23 +225,24 @@ static void explain_provisions__from_what_is_asked__none_is_cheaper_than_the_cho
     static struct explain_point points[ROOM];
     fixture_open(&f, 12, 4, 50000);
     fixture_solve(&f);
-    const struct solution *s = &f.solutions[0];
-    uint32_t count = explain_provisions(&f.model, s, 50000, stages, points, ROOM);
+    const struct solution *chosen = &f.solutions[0];
+    uint32_t count = explain_provisions(&f.model, chosen, 50000, stages, points, ROOM);
     bool has_chosen = false;
     assert_true(count > 20);
     for (uint32_t i = 0; i < count; i++) {
         assert_true(points[i].throughput >= 50000 * (1 - 1e-12));
         assert_true(i == 0 || points[i].throughput > points[i - 1].throughput);
-        assert_true(points[i].cost >= s->result.cost * (1 - 1e-12));
-        has_chosen = has_chosen || fabs(points[i].throughput - s->result.throughput) < 1e-6 * s->result.throughput;
+        assert_true(points[i].cost >= chosen->result.cost * (1 - 1e-12));
+        has_chosen =
+            has_chosen || fabs(points[i].throughput - chosen->result.throughput) < 1e-6 * chosen->result.throughput;
     }
     assert_true(has_chosen);
     /* The last is the greatest that the limits allow. */
-    assert_int_equal(explain_provisions(&f.model, s, points[count - 1].throughput * (1 + 1e-6), stages, points, ROOM),
-                     0);
+    assert_int_equal(
+        explain_provisions(&f.model, chosen, points[count - 1].throughput * (1 + 1e-6), stages, points, ROOM), 0);
     /* With room for one: the first. */
     double first = points[0].throughput;
-    assert_int_equal(explain_provisions(&f.model, s, 50000, stages, points, 1), 1);
+    assert_int_equal(explain_provisions(&f.model, chosen, 50000, stages, points, 1), 1);
     assert_true(points[0].throughput == first);
     fixture_close(&f);
 }

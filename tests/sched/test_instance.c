@@ -90,7 +90,7 @@ static char *temporary(char path[64])
     return path;
 }
 
-/* Writes it, reads it back, and compares. */
+/* Writes an instance, reads it back, and compares. */
 static void assert_survives(const struct instance *instance)
 {
     char path[64];
@@ -530,12 +530,12 @@ static void instance_random__many__can_be_solved_and_bind_sometimes(void **state
     static const uint32_t layer_counts[] = {4, 5, 8, 16, 20}, type_counts[] = {1, 2, 4, 8};
     uint32_t count = 0, cpu_count = 0, mixed_count = 0;
     for (uint64_t seed = 0; seed < 10; seed++)
-        for (size_t a = 0; a < sizeof layer_counts / sizeof *layer_counts; a++)
-            for (size_t b = 0; b < sizeof type_counts / sizeof *type_counts; b++) {
+        for (size_t layers_at = 0; layers_at < sizeof layer_counts / sizeof *layer_counts; layers_at++)
+            for (size_t types_at = 0; types_at < sizeof type_counts / sizeof *type_counts; types_at++) {
                 struct instance i;
                 struct cost_model model;
                 bool is_feasible = false;
-                assert_int_equal(instance_random(&i, seed, layer_counts[a], type_counts[b]), ST_OK);
+                assert_int_equal(instance_random(&i, seed, layer_counts[layers_at], type_counts[types_at]), ST_OK);
                 assert_int_equal(instance_check(&i), ST_OK);
                 assert_int_equal(cost_model_open(&model, &i), ST_OK);
                 bool is_cpu_feasible = is_split_feasible(&model, i.layer_count, 0);

@@ -67,10 +67,10 @@ static struct outcome run(const struct scene *s, method_id method, const struct 
     return o;
 }
 
-static struct cost_result provisioned(const struct cost_model *m, const type_index *types)
+static struct cost_result provisioned(const struct cost_model *model, const type_index *types)
 {
     struct cost_stage stages[LAYERS_MAX];
-    return provision_exact(m, stages, cost_stages(m, types, stages));
+    return provision_exact(model, stages, cost_stages(model, types, stages));
 }
 
 /* --- all ---------------------------------------------------------------------------------------- */
@@ -89,7 +89,7 @@ static void methods__random_instances__give_what_they_say_and_never_beat_the_opt
             /* bo takes a millisecond an evaluation. */
             uint64_t budget = method == METHOD_ID_bo ? 60 : 600;
             struct outcome o = run(&s, method, &(struct search_options){.seed = seed, .evaluations = budget});
-            if (o.st == ST_INVALID || o.st == ST_USAGE) continue; /* it has said why */
+            if (o.st == ST_INVALID || o.st == ST_USAGE) continue; /* the method has said why */
             assert_int_equal(o.st, ST_OK);
             if (method_table[method].kind != METHOD_PROOF) assert_true(o.evaluations <= budget);
             if (!o.is_feasible) continue;
@@ -272,11 +272,11 @@ static void climb__any_start__ends_where_no_move_is_better(void **state)
 static double least_of(const struct scene *s, uint32_t first, uint32_t rest, bool is_same)
 {
     double least = INFINITY;
-    for (uint32_t a = 0; a < s->model.type_count; a++)
-        for (uint32_t b = 0; b < s->model.type_count; b++) {
+    for (uint32_t one = 0; one < s->model.type_count; one++)
+        for (uint32_t other = 0; other < s->model.type_count; other++) {
             type_index types[LAYERS_MAX];
-            if (!(first >> a & 1) || !(rest >> b & 1) || (is_same && a != b)) continue;
-            for (uint32_t l = 0; l < s->model.layer_count; l++) types[l] = (type_index)(l == 0 ? a : b);
+            if (!(first >> one & 1) || !(rest >> other & 1) || (is_same && one != other)) continue;
+            for (uint32_t l = 0; l < s->model.layer_count; l++) types[l] = (type_index)(l == 0 ? one : other);
             least = fmin(least, provisioned(&s->model, types).score);
         }
     return least;
@@ -349,19 +349,19 @@ static void greedy__every_layer__is_on_the_type_that_was_cheapest_so_far(void **
         for (uint32_t l = 0; l < 9; l++) {
             /* The problem of the layers so far, as one of its own; the penalty of the whole. */
             struct instance so_far = s.instance;
-            struct cost_model m;
+            struct cost_model model;
             so_far.layer_count = l + 1;
-            assert_int_equal(cost_model_open(&m, &so_far), ST_OK);
-            m.penalty = s.model.penalty;
+            assert_int_equal(cost_model_open(&model, &so_far), ST_OK);
+            model.penalty = s.model.penalty;
             type_index types[LAYERS_MAX];
             memcpy(types, o.types, sizeof types);
-            double chosen = provisioned(&m, types).score;
+            double chosen = provisioned(&model, types).score;
             for (uint32_t t = 0; t < 4; t++) {
                 types[l] = (type_index)t;
-                double other = provisioned(&m, types).score;
+                double other = provisioned(&model, types).score;
                 assert_true(t < o.types[l] ? other > chosen : other >= chosen);
             }
-            cost_model_free(&m);
+            cost_model_free(&model);
         }
         scene_close(&s);
     }

@@ -33,7 +33,7 @@ static status text_applied(const char *text)
     instance.nodes = NULL;
     if (cluster_parse(&cluster, "c.cfg", text, strlen(text)) != ST_OK) return ST_INVALID;
     memset(types, 0, sizeof types);
-    for (size_t i = 0; i < 9; i++) times[i] = (struct instance_time){.oct = 1, .alpha = 1, .odt = 0.5, .beta = 0.8};
+    for (size_t at = 0; at < 9; at++) times[at] = (struct instance_time){.oct = 1, .alpha = 1, .odt = 0.5, .beta = 0.8};
     instance = (struct instance){.name = "i",
                                  .layer_count = 3,
                                  .type_count = cluster.type_count,
@@ -225,9 +225,9 @@ static void nodes_apply__cannot_be__says_why(void **state)
         {"node = a\n[node a]\n[node b]\n[node c]\n[link a..c]\nbandwidth = 1", "node = b",
          "expected how fast the link from node a to node b is, found nothing of it: give [link a..b]"},
     };
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        assert_int_equal(applied(wrong[i].cpu, wrong[i].card), ST_INVALID);
-        if (strstr(status_message(), wrong[i].message) == NULL) fail_msg("%s", status_message());
+    for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++) {
+        assert_int_equal(applied(wrong[w].cpu, wrong[w].card), ST_INVALID);
+        if (strstr(status_message(), wrong[w].message) == NULL) fail_msg("%s", status_message());
     }
     layers[1].cut_bytes = 0;
     assert_int_equal(applied("node = 0\n" LINK, "node = 1\n" LINK), ST_INVALID);

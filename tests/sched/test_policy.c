@@ -317,15 +317,15 @@ static void policy_read__what_was_written__is_the_same_policy(void **state)
     (void)state;
     for (int cell = POLICY_LSTM; cell <= POLICY_ELMAN; cell++) {
         struct policy *policy, *read;
-        type_index a[8], b[8];
-        double score_a, score_b;
+        type_index plan[8], again[8];
+        double score, score_again;
         trained_make(&policy, (enum policy_cell)cell, 3, 8, 4);
         assert_int_equal(policy_write(policy, temporary_path()), ST_OK);
         assert_int_equal(policy_read(&read, temporary_path()), ST_OK);
         assert_int_equal(policy_cell_of(read), cell);
-        apply(policy, 3, 8, 4, a, &score_a);
-        apply(read, 3, 8, 4, b, &score_b);
-        assert_memory_equal(a, b, sizeof a);
+        apply(policy, 3, 8, 4, plan, &score);
+        apply(read, 3, 8, 4, again, &score_again);
+        assert_memory_equal(plan, again, sizeof plan);
         struct file_map first, second;
         char other[80];
         snprintf(other, sizeof other, "%s.again", temporary_path());

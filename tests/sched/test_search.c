@@ -141,12 +141,12 @@ struct listener {
 };
 static bool listen_to(void *context, const struct search_standing *standing)
 {
-    struct listener *l = context;
-    assert_true(l->count == 0 || standing->evaluations > l->last.evaluations);
-    assert_true(l->count == 0 || standing->cost <= l->last.cost);
-    l->last = *standing;
-    l->count++;
-    return l->count == l->stop_at;
+    struct listener *listener = context;
+    assert_true(listener->count == 0 || standing->evaluations > listener->last.evaluations);
+    assert_true(listener->count == 0 || standing->cost <= listener->last.cost);
+    listener->last = *standing;
+    listener->count++;
+    return listener->count == listener->stop_at;
 }
 
 static void search_is_over__progress_says_stop__ends_and_says_so(void **state)

@@ -105,16 +105,16 @@ static void solution_text__optional_parts__are_told_where_there_are_such(void **
     (void)state;
     fixture_open(&f, 9, 3, 5000);
     fixture_solve(&f);
-    struct solution *s = &f.solutions[6]; /* all of it on gpu1, which is simulated */
+    struct solution *s = &f.solutions[6]; /* all layers on gpu1, which is simulated */
     struct instance before = f.instance;
     struct instance_time times[9 * 3];
     memcpy(times, f.times, sizeof times);
     double compute = 0, compute_shared = 0;
     for (uint32_t l = 0; l < 9; l++) {
-        struct instance_time *t = &times[l * 3 + 1];
-        t->oct *= 3;
-        compute += t->oct * (1 - t->alpha) / 256;
-        compute_shared += t->oct * t->alpha / 256;
+        struct instance_time *time = &times[l * 3 + 1];
+        time->oct *= 3;
+        compute += time->oct * (1 - time->alpha) / 256;
+        compute_shared += time->oct * time->alpha / 256;
     }
     before.times = times;
     s->profile = &before;

@@ -177,7 +177,7 @@ static void automaton_learn__families__needs_fewer_batches_than_agenda(void **st
         fixture_open(&others[i], 2000, 3000);
     }
     for (uint32_t family = 0; family < sizeof families / sizeof *families; family++) {
-        const struct family *f = &families[family];
+        const struct family *of = &families[family];
         for (uint32_t i = 0; i < SETS; i++) {
             family_add(&sets[i], family, &d);
             family_add(&others[i], family, &d);
@@ -189,22 +189,22 @@ static void automaton_learn__families__needs_fewer_batches_than_agenda(void **st
         struct batching learned = {.id = BATCHING_ID_learned};
         struct learn_report report, report_again;
         size_t count, count_again;
-        assert_int_equal(automaton_learn(words, &count, list, SETS, f->kind_count, &options, &report), ST_OK);
-        assert_int_equal(automaton_learn(again, &count_again, list, SETS, f->kind_count, &options, &report_again),
+        assert_int_equal(automaton_learn(words, &count, list, SETS, of->kind_count, &options, &report), ST_OK);
+        assert_int_equal(automaton_learn(again, &count_again, list, SETS, of->kind_count, &options, &report_again),
                          ST_OK);
         assert_int_equal(count, count_again);
         assert_memory_equal(words, again, count * sizeof *words);
-        assert_int_equal(automaton_read(&learned.automaton, words, count, f->kind_count), ST_OK);
-        assert_int_equal(report.agenda, sum_batches(sets, f->kind_count, &agenda));
-        assert_int_equal(report.learned, sum_batches(sets, f->kind_count, &learned));
-        uint64_t by_agenda = sum_batches(others, f->kind_count, &agenda),
-                 by_learned = sum_batches(others, f->kind_count, &learned);
+        assert_int_equal(automaton_read(&learned.automaton, words, count, of->kind_count), ST_OK);
+        assert_int_equal(report.agenda, sum_batches(sets, of->kind_count, &agenda));
+        assert_int_equal(report.learned, sum_batches(sets, of->kind_count, &learned));
+        uint64_t by_agenda = sum_batches(others, of->kind_count, &agenda),
+                 by_learned = sum_batches(others, of->kind_count, &learned);
         printf("# %s: learned from %u: agenda %" PRIu64 ", learned %" PRIu64 ", bound %" PRIu64
                ", %u states; others: agenda %" PRIu64 ", learned %" PRIu64 "\n",
-               f->name, SETS, report.agenda, report.learned, report.bound, learned.automaton.state_count, by_agenda,
+               of->name, SETS, report.agenda, report.learned, report.bound, learned.automaton.state_count, by_agenda,
                by_learned);
-        if (f->share < 1) assert_true(report.learned < report.agenda);
-        assert_true((double)by_learned <= f->share * (double)by_agenda);
+        if (of->share < 1) assert_true(report.learned < report.agenda);
+        assert_true((double)by_learned <= of->share * (double)by_agenda);
     }
     for (uint32_t i = 0; i < SETS; i++) {
         fixture_close(&sets[i]);

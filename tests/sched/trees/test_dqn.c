@@ -72,8 +72,8 @@ static void dqn_place__epsilon__is_the_share_of_nodes_that_go_anywhere(void **st
         dqn_place(agent, &units[0], 0.2, device);
         for (uint32_t n = 0; n < count; n++) moved += device[n] != best[n];
     }
-    for (int d = 0; d < 4; d++) assert_true(on[d] > 2930 && on[d] < 3420); /* of 12,700 */
-    assert_true(moved > 1700 && moved < 2110);                             /* 0.2 * 3 / 4 */
+    for (int place = 0; place < 4; place++) assert_true(on[place] > 2930 && on[place] < 3420); /* of 12,700 */
+    assert_true(moved > 1700 && moved < 2110);                                                 /* 0.2 * 3 / 4 */
     dqn_close(agent);
 }
 

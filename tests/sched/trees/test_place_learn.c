@@ -99,8 +99,8 @@ static void place_climb__from_random__is_never_worse_and_ends(void **state)
     forests_make(&f, 6, 3, 2, 9);
     for (uint32_t i = 0; i < f.count; i++) {
         const struct place_units *u = f.units[i];
-        const struct place_options o = {.seed = i};
-        assert_int_equal(place_make(f.device, PLACE_ID_random, u, &m, &o, &f.clock), ST_OK);
+        const struct place_options options = {.seed = i};
+        assert_int_equal(place_make(f.device, PLACE_ID_random, u, &m, &options, &f.clock), ST_OK);
         const double random = place_time(&f.clock, u, &m, f.device).seconds;
         assert_true(place_climb(f.device, u, &m, &f.clock, f.other, 0) == random);
         const double climbed = place_climb(f.device, u, &m, &f.clock, f.other, 100000);
@@ -176,20 +176,20 @@ static void study_small__ours__is_near_exact(void **state)
     (void)state;
     const struct place_machine m = host_and_card();
     struct forests f;
-    struct study_small s;
+    struct study_small small;
     forests_make(&f, 20, 1, 2, 5);
     assert_int_equal(
         study_small_run(
-            &s,
+            &small,
             &(struct study_options){
                 .machine = &m, .forests = &f, .seed = 1, .seeds = 1, .updates = 200, .samples = 8, .trials = 2000}),
         ST_OK);
     print_message("    of exact: bound %.3f, one %.3f, learned %.3f (%.3f), both %.3f (%.3f); %u of %u mixed\n",
-                  s.bound_ratio, s.one_ratio, s.learned_ratio, s.learned_worst, s.polished_ratio, s.polished_worst,
-                  s.mixed, s.lists);
-    assert_true(s.bound_ratio <= 1 && s.one_ratio > s.polished_ratio);
-    assert_true(s.learned_ratio > 1 - 1e-9 && s.polished_ratio > 1 - 1e-9);
-    assert_true(s.polished_ratio < 1.02 && s.learned_ratio < 1.05);
+                  small.bound_ratio, small.one_ratio, small.learned_ratio, small.learned_worst, small.polished_ratio,
+                  small.polished_worst, small.mixed, small.lists);
+    assert_true(small.bound_ratio <= 1 && small.one_ratio > small.polished_ratio);
+    assert_true(small.learned_ratio > 1 - 1e-9 && small.polished_ratio > 1 - 1e-9);
+    assert_true(small.polished_ratio < 1.02 && small.learned_ratio < 1.05);
     forests_close(&f);
 }
 

@@ -205,20 +205,20 @@ static double read_again(const struct place_machine *m, const uint8_t *device)
 {
     double done[2 * NODES_MAX], there[2 * NODES_MAX][3], busy[3] = {0}, link[3][3] = {{0}}, end = 0;
     for (uint32_t i = 0; i < units.count; i++)
-        for (uint32_t d = 0; d < 3; d++) there[i][d] = -1;
+        for (uint32_t to = 0; to < 3; to++) there[i][to] = -1;
     for (uint32_t b = 0; b < units.it.batch_count; b++)
-        for (uint32_t d = 0; d < m->device_count; d++) {
-            double bytes[3] = {0}, begin[3] = {0}, at = busy[d];
+        for (uint32_t to = 0; to < m->device_count; to++) {
+            double bytes[3] = {0}, begin[3] = {0}, at = busy[to];
             uint32_t here[2 * NODES_MAX], count = 0;
             for (uint32_t i = units.it.batch_begin[b]; i < units.it.batch_begin[b + 1]; i++)
-                if (device[units.it.order[i]] == d) here[count++] = units.it.order[i];
+                if (device[units.it.order[i]] == to) here[count++] = units.it.order[i];
             if (count == 0) continue;
             bool asked[2 * NODES_MAX] = {false};
             for (uint32_t i = 0; i < count; i++) {
-                if (d != 0) bytes[0] += m->input_bytes[units.kind[here[i]]];
+                if (to != 0) bytes[0] += m->input_bytes[units.kind[here[i]]];
                 for (uint32_t e = units.child_begin[here[i]]; e < units.child_begin[here[i] + 1]; e++) {
                     const uint32_t child = units.child[e], from = device[child];
-                    if (from == d || there[child][d] >= 0 || asked[child]) continue;
+                    if (from == to || there[child][to] >= 0 || asked[child]) continue;
                     asked[child] = true;
                     bytes[from] += m->bytes[units.kind[child]];
                     if (done[child] > begin[from]) begin[from] = done[child];
@@ -226,31 +226,31 @@ static double read_again(const struct place_machine *m, const uint8_t *device)
             }
             for (uint32_t from = 0; from < m->device_count; from++) {
                 if (bytes[from] == 0) continue;
-                if (link[from][d] > begin[from]) begin[from] = link[from][d];
-                link[from][d] = begin[from] + m->link[from][d].latency + bytes[from] * m->link[from][d].a_byte;
-                if (link[from][d] > end) end = link[from][d];
+                if (link[from][to] > begin[from]) begin[from] = link[from][to];
+                link[from][to] = begin[from] + m->link[from][to].latency + bytes[from] * m->link[from][to].a_byte;
+                if (link[from][to] > end) end = link[from][to];
                 for (uint32_t c = 0; c < units.count; c++)
-                    if (asked[c] && device[c] == from) there[c][d] = link[from][d];
-                if (link[from][d] > at) at = link[from][d];
+                    if (asked[c] && device[c] == from) there[c][to] = link[from][to];
+                if (link[from][to] > at) at = link[from][to];
             }
             for (uint32_t i = 0; i < count; i++)
                 for (uint32_t e = units.child_begin[here[i]]; e < units.child_begin[here[i] + 1]; e++) {
                     const uint32_t child = units.child[e];
-                    const double when = device[child] == d ? done[child] : there[child][d];
+                    const double when = device[child] == to ? done[child] : there[child][to];
                     if (when > at) at = when;
                 }
-            busy[d] = at + place_seconds(m, d, units.it.batch_kind[b], count);
-            if (busy[d] > end) end = busy[d];
-            for (uint32_t i = 0; i < count; i++) done[here[i]] = busy[d];
+            busy[to] = at + place_seconds(m, to, units.it.batch_kind[b], count);
+            if (busy[to] > end) end = busy[to];
+            for (uint32_t i = 0; i < count; i++) done[here[i]] = busy[to];
         }
-    for (uint32_t d = 1; d < m->device_count; d++) {
-        double begin = link[d][0], bytes = 0;
+    for (uint32_t from = 1; from < m->device_count; from++) {
+        double begin = link[from][0], bytes = 0;
         for (uint32_t i = 0; i < units.count; i++)
-            if (units.is_root[i] && device[i] == d) {
+            if (units.is_root[i] && device[i] == from) {
                 bytes += m->root_bytes;
                 if (done[i] > begin) begin = done[i];
             }
-        if (bytes > 0) end = fmax(end, begin + m->link[d][0].latency + bytes * m->link[d][0].a_byte);
+        if (bytes > 0) end = fmax(end, begin + m->link[from][0].latency + bytes * m->link[from][0].a_byte);
     }
     return end;
 }

@@ -163,8 +163,8 @@ static void place_make__random__is_even_and_of_the_seed(void **state)
         for (uint32_t i = 0; i < units.count; i++) on[device[0][i]]++;
         differ += device[0][0] != device[0][1];
     }
-    for (int d = 0; d < 3; d++)
-        assert_true(on[d] > 4400 && on[d] < 4933); /* of 14,000: three standard deviations and more */
+    for (int place = 0; place < 3; place++)
+        assert_true(on[place] > 4400 && on[place] < 4933); /* of 14,000: three standard deviations and more */
     assert_true(differ > 600 && differ < 733);
 }
 

@@ -172,10 +172,10 @@ static void wave_run__slow_worker__staleness_reaches_its_bounds_and_no_more(void
     double slow[2 * WAVES];
     for (uint32_t i = 0; i < 2 * WAVES; i++) slow[i] = i < WAVES ? 8 : 1;
     for (uint32_t n = 1; n <= 4; n++)
-        for (uint32_t d = 0; d <= DISTANCE; d++) {
-            const struct wave_result r = ran_slow(n, d, slow, 2);
+        for (uint32_t distance = 0; distance <= DISTANCE; distance++) {
+            const struct wave_result r = ran_slow(n, distance, slow, 2);
             assert_int_equal(r.local_max, wsp_local_bound(n));
-            assert_int_equal(r.global_max, wsp_global_bound(n, d));
+            assert_int_equal(r.global_max, wsp_global_bound(n, distance));
         }
 }
 
@@ -185,9 +185,9 @@ static void wave_run__jitter__distance_helps_where_speeds_are_equal(void **state
     (void)state;
     double always[WORKERS * WAVES], turns[WORKERS * WAVES];
     for (uint32_t v = 0; v < WORKERS; v++)
-        for (uint32_t c = 0; c < WAVES; c++) {
-            always[v * WAVES + c] = v == 0 ? 3 : 1;
-            turns[v * WAVES + c] = c % WORKERS == v ? 3 : 1;
+        for (uint32_t wave = 0; wave < WAVES; wave++) {
+            always[v * WAVES + wave] = v == 0 ? 3 : 1;
+            turns[v * WAVES + wave] = wave % WORKERS == v ? 3 : 1;
         }
     const struct wave_result slow0 = ran_slow(3, 0, always, WORKERS), slow4 = ran_slow(3, DISTANCE, always, WORKERS);
     const struct wave_result turn0 = ran_slow(3, 0, turns, WORKERS), turn4 = ran_slow(3, DISTANCE, turns, WORKERS);
