@@ -70,7 +70,7 @@ INLINE = [
     ("./build.sh card", "a card: it builds what tests/gpu.sh runs there"),
     ("build/release/heterps-emu", "tests/e2e/test_cards.sh runs it"),
     ("build/release/tests/sched/test_{rl,exact}", "CI runs this test"),
-    ("build/release/tests/gpu/check_ops", "a card"),
+    ("build/release/tests/gpu/check_ops", "a card; tests/gpu/test_ops.c does the same on the emulation"),
     ("build/release/tests/bench/serve_bench", "other servers, which it is compared with, and minutes"),
     ("build/release/tests/bench/", QUIET + "; .ci/run builds it"),
     ("sh tests/gpu.sh", "a card; tests/e2e/test_gpu_script.sh runs it on an emulated driver"),
@@ -96,7 +96,7 @@ INLINE = [
     ("python3 tests/quality/{loss,serve_load,waves_auc}.py", QUIET),
     ("python3 tests/quality/{defaults,trees_import,trees_peers,trees_sst}.py DATA", "real data, and minutes; PyTorch or others, which it is compared with"),
     ("compile", "tests/e2e/test_samples.sh runs it"),
-    ("GRAPH", "it trains, as the first example of the README does"),
+    ("GRAPH", "a training, as tests/e2e/test_train.sh has many"),
     ("graph.bin --cluster", "tests/e2e/test_plan.sh runs it"),
     ("eval", "tests/e2e/test_eval_sets.sh runs it"),
     ("predict", "tests/e2e/test_columns.sh runs it"),
@@ -262,6 +262,7 @@ def reasons():
 
 def reason_of(command):
     """The one of reasons() that a command within a sentence or a table begins with, the longest, or (None, None)."""
+    command = re.sub(r"^[^|]*\| (?=heterps-run )", "", command)
     command = re.sub(r"^(?:(?!TESTS=|MODE=)[A-Z_]+=(?:'[^']*'|\S+) )+", "", command).removeprefix("heterps-run ")
     fitting = [(start, why) for start, why in reasons() if re.match(re.escape(start) + (r"(?![\w-])" if start[-1].isalnum() else ""), command)]
     return max(fitting, key=lambda reason: len(reason[0]), default=(None, None))
@@ -271,7 +272,7 @@ inline, wrong = [], []
 for page in PAGES:
     for n, line in enumerate(prose_of(page), 1):
         for span in re.findall(r"`([^`]+)`", line):
-            m = re.match(r"(?:[A-Z_]+=\S+ )*heterps-run (.*)", span) or re.match(rf"((?:GRAPH|{'|'.join(flags)}) .*)", span)
+            m = re.match(r"(?:[^|]*\| |(?:[A-Z_]+=\S+ )*)heterps-run (.*)", span) or re.match(rf"((?:GRAPH|{'|'.join(flags)}) .*)", span)
             if m and (why := flags_wrong(words_of(m[1]))):
                 wrong.append(f"{page}:{n}: {span}: {why}")
             if m or re.match(r"(?:[A-Z_]+=(?:'[^']*'|\S+) )*(?:\./build\.sh|sh|python3|curl|torchrun|srun|mpiexec|build/\S+)(?: |$)", span):
@@ -302,7 +303,6 @@ for page in PAGES:
                     wrong.append(f"{page}:{begin + i}: {m[1]}: give it a prompt ($) to be run, or a reason in NOT_RUN")
 check("every command of a block is run here or has its reason", wrong)
 check("every command within a sentence or a table has its reason", [f"{page}:{n}: {span}: give it a reason in INLINE" for page, n, span, (start, _) in inline if not start])
-used = {start for _, _, _, (start, _) in inline}
 used = {start for _, _, _, (start, _) in inline} | {start.removeprefix("heterps-run ") for start, _ in NOT_RUN if any(c[2].startswith(start) for c in commands)}
 check("every reason is of a command", [start for start, _ in reasons() if start not in used])
 wrong, outside = [], {start.removeprefix("heterps-run ") for start, _ in NOT_RUN}
