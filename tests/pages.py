@@ -6,7 +6,8 @@
 
 Links resolve, tables are whole, the README is short, files and flags that are named exist, and the settings are the program's. Every
 command of a block of code that stands behind "$" is run, in the order of pages, in one folder and on less data, and what it prints is
-compared in shape: line by line, without numbers, units and times; "..." and "…" stand for any lines."""
+compared in shape: line by line, without numbers, units and times; "..." and "…" stand for any lines. A command that is not run, in a block
+or within a sentence or a table, has a reason, and every reason has a command."""
 import glob, os, re, subprocess, sys, tempfile
 
 root = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -53,7 +54,74 @@ NOT_RUN = [
     ("heterps-run plan dcnv2.bin", "a card"),
     ("heterps-run bench train", "long; tests/e2e/test_bench.sh runs --quick"),
 ]
-FIGURE = "a figure's: long, or it needs data, a card or another program"
+# Commands within a sentence or a table: how they begin, without "heterps-run" and without variables but TESTS and MODE,
+# and what keeps CI from running them as they stand there, or a test that runs one that begins so; {a,b} stands for a
+# and for b.
+# Where several lines fit, of NOT_RUN, too, the longest one counts.
+QUIET = "its figures take minutes, on a machine without other work"
+INLINE = [
+    ("TESTS=quality_", "real data, in ../shared/data; CI runs this test, which skips what has no data"),
+    ("TESTS=", "CI runs this test"),
+    ("MODE={asan,tsan} ./build.sh test", "long; .ci/run runs those of its tests in which a sanitizer sees more"),
+    ("./build.sh fuzz", "CI runs it"),
+    ("./build.sh bench", "CI runs it, and none of the programs that it builds: their figures take minutes, on a machine without other work"),
+    ("./build.sh install", "tests/e2e/test_install.sh runs it"),
+    ("./build.sh", "CI runs it with a verb, by gcc and, for ./build.sh fuzz, by clang"),
+    ("./build.sh card", "a card: it builds what tests/gpu.sh runs there"),
+    ("build/release/heterps-emu", "tests/e2e/test_cards.sh runs it"),
+    ("build/release/tests/sched/test_{rl,exact}", "CI runs this test"),
+    ("build/release/tests/gpu/check_ops", "a card; tests/gpu/test_ops.c does the same on the emulation"),
+    ("build/release/tests/bench/serve_bench", "other servers, which it is compared with, and minutes"),
+    ("build/release/tests/bench/", QUIET + "; .ci/run builds it"),
+    ("sh tests/gpu.sh", "a card; tests/e2e/test_gpu_script.sh runs it on an emulated driver"),
+    ("python3 tests/pages.py", "tests/e2e/test_pages.sh runs it"),
+    ("python3 tests/bench/{figure11,slowdown}.py", QUIET),
+    ("python3 tests/bench/{cpu,rows,sums}_table.py", "other programs, which it is compared with, and half an hour"),
+    ("sh tests/bench/saves.sh", QUIET),
+    ("sh tests/bench/e2e_torch.sh", "another program, PyTorch"),
+    ("python3 tests/peers/torch_{nodes,card}.py", "another program, PyTorch"),
+    ("sh tests/quality/crash.sh", "long: tests/e2e/test_crash.sh and tests/e2e/test_fsck.sh a thousand times"),
+    ("sh tests/quality/generated.sh", "minutes; tests/e2e/test_quality_gen.sh runs it on fewer rows"),
+    ("sh tests/quality/wsp.sh", "minutes; tests/e2e/test_wsp.sh runs it on fewer rows, from one seed"),
+    ("sh tests/quality/{cuts,hosts,overlap,rows}.sh", "a root's rights, for network namespaces, and minutes"),
+    ("sh tests/quality/{web,slurm}.sh", "a root's rights, for namespaces, and another program, nginx or Slurm"),
+    ("sh tests/quality/{mpi,torchrun,prometheus}.sh", "another program: Open MPI, PyTorch's torchrun or Prometheus"),
+    ("sh tests/quality/gowalla.sh", "real data, Gowalla's check-ins, and minutes"),
+    ("sh tests/quality/{apart,nodes,nodes_use,stages}.sh", "long: dozens of trainings; tests/e2e/test_nodes.sh kills nodes a few times"),
+    ("sh tests/quality/members.sh", "long: 100,000 seeds, of which tests/engine/node/test_member.c has 500"),
+    ("sh tests/quality/learn_crash.sh", "long: 300 crashes, of which tests/e2e/test_serve_learn.sh has 6"),
+    ("sh tests/quality/{exact,hostile,nodes_samples,nodes_speed,pairs,reduce,soak}.sh", "minutes, of soak.sh an hour"),
+    ("sh tests/quality/{bytes,twice}.sh", "it compares two programs, or two builds, and takes minutes"),
+    ("python3 tests/quality/mutate.py", "hours; tests/e2e/test_mutate.sh runs it on a tree of one function"),
+    ("python3 tests/quality/{loss,serve_load,waves_auc}.py", QUIET),
+    ("python3 tests/quality/{defaults,trees_import,trees_peers,trees_sst}.py DATA", "real data, and minutes; PyTorch or others, which it is compared with"),
+    ("compile", "tests/e2e/test_samples.sh runs it"),
+    ("GRAPH", "a training, as tests/e2e/test_train.sh has many"),
+    ("graph.bin --cluster", "tests/e2e/test_plan.sh runs it"),
+    ("eval", "tests/e2e/test_eval_sets.sh runs it"),
+    ("predict", "tests/e2e/test_columns.sh runs it"),
+    ("serve", "tests/e2e/test_serve.sh runs it"),
+    ("export {GRAPH --model DIR --for,--for} serving", "tests/e2e/test_lean.sh runs it"),
+    ("export", "tests/e2e/test_onnx.sh runs it"),
+    ("import", "tests/e2e/test_import.sh runs it"),
+    ("inspect", "tests/e2e/test_inspect.sh runs it"),
+    ("fsck", "tests/e2e/test_fsck.sh runs it"),
+    ("gen", "tests/e2e/test_gen.sh runs it"),
+    ("doctor --cluster", "tests/e2e/test_doctor_cluster.sh runs it"),
+    ("doctor", "tests/e2e/test_doctor.sh runs it"),
+    ("devices", "tests/e2e/test_devices.sh runs it"),
+    ("bench", QUIET + "; tests/e2e/test_bench.sh runs it with --quick"),
+    ("launch", "tests/e2e/test_nodes.sh runs it"),
+    ("trace", "tests/e2e/test_trace_nodes.sh runs it"),
+    ("key", "tests/e2e/test_cluster_key.sh runs it"),
+    ("profile", "tests/e2e/test_profile.sh runs it"),
+    ("plan GRAPH --cluster cfg/h100.cfg --trees", "tests/e2e/test_trees.sh runs it"),
+    ("plan", "tests/e2e/test_plan.sh runs it"),
+    ("simulate", "tests/e2e/test_simulate.sh runs it"),
+    ("pretrain", "tests/e2e/test_plan.sh runs it"),
+    ("VERB --help", "tests/e2e/flags.sh runs it"),
+    ("help", "tests/e2e/test_cli.sh runs it"),
+]
 PROGRAMS = r"(?:heterps-run|\./build\.sh|sh|curl|python3|torchrun|srun|mpiexec)\b"
 
 
@@ -181,15 +249,34 @@ def words_of(command):
     return re.sub(r"'[^']*'|\"[^\"]*\"", "TEXT", re.split(r"\s[|>;&#]|\s{2,}#", command)[0]).split()
 
 
-spans, wrong = [], []
+def braces(text):
+    """The texts that a text with one {a,b} at most stands for."""
+    m = re.match(r"(.*)\{(.*)\}(.*)$", text)
+    return [m[1] + word + m[3] for word in m[2].split(",")] if m else [text]
+
+
+def reasons():
+    """(how a command begins, why it is not run), without "heterps-run" and braces."""
+    return [(start.removeprefix("heterps-run "), why) for starts, why in INLINE + NOT_RUN for start in braces(starts)]
+
+
+def reason_of(command):
+    """The one of reasons() that a command within a sentence or a table begins with, the longest, or (None, None)."""
+    command = re.sub(r"^[^|]*\| (?=heterps-run )", "", command)
+    command = re.sub(r"^(?:(?!TESTS=|MODE=)[A-Z_]+=(?:'[^']*'|\S+) )+", "", command).removeprefix("heterps-run ")
+    fitting = [(start, why) for start, why in reasons() if re.match(re.escape(start) + (r"(?![\w-])" if start[-1].isalnum() else ""), command)]
+    return max(fitting, key=lambda reason: len(reason[0]), default=(None, None))
+
+
+inline, wrong = [], []
 for page in PAGES:
     for n, line in enumerate(prose_of(page), 1):
         for span in re.findall(r"`([^`]+)`", line):
-            m = re.match(r"(?:[A-Z_]+=\S+ )*heterps-run (.*)", span) or re.match(rf"((?:GRAPH|{'|'.join(flags)}) .*)", span)
+            m = re.match(r"(?:[^|]*\| |(?:[A-Z_]+=\S+ )*)heterps-run (.*)", span) or re.match(rf"((?:GRAPH|{'|'.join(flags)}) .*)", span)
             if m and (why := flags_wrong(words_of(m[1]))):
                 wrong.append(f"{page}:{n}: {span}: {why}")
-            if m and "heterps-run" in span or re.match(r"(?:[A-Z_]+=(?:'[^']*'|\S+) )*(?:\./build\.sh|sh|python3|build/\S+) ?", span):
-                spans.append((page, n, span))
+            if m or re.match(r"(?:[A-Z_]+=(?:'[^']*'|\S+) )*(?:\./build\.sh|sh|python3|curl|torchrun|srun|mpiexec|build/\S+)(?: |$)", span):
+                inline.append((page, n, span, reason_of(span)))
             if re.match(r"(TESTS|MODE)=", span) and (m := re.match(r"TESTS='?([^' ]+)'? \./build\.sh test", span)):
                 tests = glob.glob("tests/**/test_*", recursive=True)
                 if not any(re.search(m[1].replace("\\|", "|"), t) for t in tests):
@@ -215,14 +302,25 @@ for page in PAGES:
                 if why is None and not has_prompt:
                     wrong.append(f"{page}:{begin + i}: {m[1]}: give it a prompt ($) to be run, or a reason in NOT_RUN")
 check("every command of a block is run here or has its reason", wrong)
-check("every reason is of a command", [start for start, _ in NOT_RUN if not any(c[2].startswith(start) for c in commands)])
+check("every command within a sentence or a table has its reason", [f"{page}:{n}: {span}: give it a reason in INLINE" for page, n, span, (start, _) in inline if not start])
+used = {start for _, _, _, (start, _) in inline} | {start.removeprefix("heterps-run ") for start, _ in NOT_RUN if any(c[2].startswith(start) for c in commands)}
+check("every reason is of a command", [start for start, _ in reasons() if start not in used])
+wrong, outside = [], {start.removeprefix("heterps-run ") for start, _ in NOT_RUN}
+for start, why in reasons():
+    for test, runs in re.findall(r"(tests/\S+\.(?:sh|c))( runs it)?", why):
+        word = re.split(r"[ /]", start.strip())[-1]
+        if not os.path.isfile(test):
+            wrong.append(f"{start}: there is no {test}")
+        elif runs and start not in outside and not re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", open(test, encoding="utf-8").read()):
+            wrong.append(f"{start}: {test} does not name {word}")
+check("tests that reasons name exist, and name what they run", wrong)
 
 if "--list" in sys.argv:
     for page, n, command, _, why in commands:
         if why:
             print(f"{page}:{n}: {command}\n    {why}")
-    for page, n, span in spans:
-        print(f"{page}:{n}: {span}\n    {FIGURE if 'heterps-run' not in span else 'its verb and flags are held to tests/golden/flags'}")
+    for page, n, span, (_, why) in inline:
+        print(f"{page}:{n}: {span}\n    {why}")
 
 
 def shape(line):
