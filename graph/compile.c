@@ -60,16 +60,16 @@ static uint64_t model_hash(struct compiler *c)
     HASH(rules);
     HASH(c->settings.data_missing_value);
     for (uint32_t i = 0; i < c->tables.count; i++) {
-        const struct graph_table *t = LIST_AT(c->tables, struct graph_table, i);
-        HASH_TEXT(t->name);
-        HASH(t->dim);
-        const uint32_t init = t->init;
+        const struct graph_table *table = LIST_AT(c->tables, struct graph_table, i);
+        HASH_TEXT(table->name);
+        HASH(table->dim);
+        const uint32_t init = table->init;
         HASH(init);
-        if (t->store != TABLE_F32) HASH(t->store); /* others keep their hash from before `store` */
-        HASH(t->init_scale);
-        HASH(LIST_AT(c->optimizers, struct graph_optimizer, t->optimizer)->kind);
+        if (table->store != TABLE_F32) HASH(table->store); /* others keep their hash from before `store` */
+        HASH(table->init_scale);
+        HASH(LIST_AT(c->optimizers, struct graph_optimizer, table->optimizer)->kind);
         /* Counters of rows are dated by the period. */
-        if (t->life.counts) HASH(c->settings.store_period);
+        if (table->life.counts) HASH(c->settings.store_period);
     }
     HASH(LIST_AT(c->optimizers, struct graph_optimizer, 0)->kind);
     for (uint32_t i = 0; i < c->tensors.count; i++) {

@@ -91,13 +91,13 @@ static bool is_own(const struct cell_compiler *c, struct value v)
     return v.is_temporary && cell_operand(v.operand).kind == (c->in_fold ? CELL_EDGE : CELL_REGISTER);
 }
 
-/* Adds a step; `to` is `a` if `a` may be written over, else a new register. An activation's output must stay. */
-static status step_over(struct cell_compiler *c, enum cell_op op, struct value a, uint32_t b, struct value *out)
+/* Adds a step; `to` is the first operand if writable, else a new register. An activation's output must stay. */
+static status step_over(struct cell_compiler *c, enum cell_op op, struct value first, uint32_t b, struct value *out)
 {
-    *out = a;
-    if (!is_own(c, a) || a.is_kept) TRY(register_new(c, out));
+    *out = first;
+    if (!is_own(c, first) || first.is_kept) TRY(register_new(c, out));
     out->is_kept = op == CELL_ACTIVATE;
-    return step_add(c, op, out->operand, a.operand, b);
+    return step_add(c, op, out->operand, first.operand, b);
 }
 
 /* --- operands --------------------------------------------------------------------------------- */
@@ -131,22 +131,23 @@ static status state_parse(struct cell_compiler *c, const char *who, struct value
         child--;
     }
     if (!name_take(c, state)) SAY(c, "expected a state's name behind \"%s.\", found \"%s\"", who, c->at);
-    uint32_t s = 0;
-    while (s < c->state_count && strcmp(c->states[s], state) != 0) s++;
-    if (s == c->state_count)
+    uint32_t index = 0;
+    while (index < c->state_count && strcmp(c->states[index], state) != 0) index++;
+    if (index == c->state_count)
         SAY(c, "expected a state of the tree, found \"%s\"; `state` of its [tree] lists them", state);
     if (is_each && !c->in_fold)
         SAY(c, "child.%s has a value for every child: expected it within sum(…) or prod(…)", state);
     if (!is_each && child + 1 > c->cell.children_min) c->cell.children_min = (uint32_t)child + 1;
     if (is_each) c->cell.children_max = TREE_CHILDREN_MAX;
-    *out = (struct value){cell_operand_pack(is_each ? CELL_CHILD_STATE : CELL_STATE, s, (uint32_t)child), false, false};
+    *out = (struct value){cell_operand_pack(is_each ? CELL_CHILD_STATE : CELL_STATE, index, (uint32_t)child), false,
+                          false};
     return ST_OK;
 }
 
-static bool products_match(const struct cell_product *a, const struct cell_product *b)
+static bool products_match(const struct cell_product *one, const struct cell_product *other)
 {
-    return a->is_edge == b->is_edge && a->input_count == b->input_count &&
-           memcmp(a->input, b->input, a->input_count * sizeof *a->input) == 0;
+    return one->is_edge == other->is_edge && one->input_count == other->input_count &&
+           memcmp(one->input, other->input, one->input_count * sizeof *one->input) == 0;
 }
 
 /* Parses affine(vector, …): an output of the product with these inputs. */
@@ -208,13 +209,13 @@ static status function_parse(struct cell_compiler *c, const char *name, struct v
     bool is_sin = strcmp(name, "sin") == 0, is_cos = strcmp(name, "cos") == 0;
     if (activation == ACT_LEAKY_RELU || (activation == ACT_COUNT && !is_sin && !is_cos))
         SAY(c, "expected affine, sigmoid, tanh, relu, softsign, sin, cos, sum or prod before '(', found \"%s\"", name);
-    struct value a;
+    struct value argument;
     TRY(expect(c, '('));
-    TRY(sum_parse(c, &a));
+    TRY(sum_parse(c, &argument));
     TRY(expect(c, ')'));
-    if (!is_sin && !is_cos) return step_over(c, CELL_ACTIVATE, a, activation, out);
+    if (!is_sin && !is_cos) return step_over(c, CELL_ACTIVATE, argument, activation, out);
     TRY(register_new(c, out));
-    return step_add(c, is_sin ? CELL_SIN : CELL_COS, out->operand, a.operand, 0);
+    return step_add(c, is_sin ? CELL_SIN : CELL_COS, out->operand, argument.operand, 0);
 }
 
 /* Parses a name by itself: x, number, or a line above. */
@@ -271,35 +272,35 @@ static status factor_parse(struct cell_compiler *c, struct value *out)
 
 /* A sum's term, not multiplied yet, so that one step can multiply and add it. */
 struct term {
-    struct value a, b;
-    bool has_b;
+    struct value first, second;
+    bool has_second;
 };
 
 static status term_parse(struct cell_compiler *c, struct term *t)
 {
-    t->has_b = false;
-    TRY(factor_parse(c, &t->a));
+    t->has_second = false;
+    TRY(factor_parse(c, &t->first));
     while (take(c, '*')) {
         struct value next;
         TRY(factor_parse(c, &next));
-        if (t->has_b) {
+        if (t->has_second) {
             struct value product;
             TRY(register_new(c, &product));
-            TRY(step_add(c, CELL_MULTIPLY, product.operand, t->a.operand, t->b.operand));
-            t->a = product;
+            TRY(step_add(c, CELL_MULTIPLY, product.operand, t->first.operand, t->second.operand));
+            t->first = product;
         }
-        t->b = next;
-        t->has_b = true;
+        t->second = next;
+        t->has_second = true;
     }
     return ST_OK;
 }
 
 static status term_value(struct cell_compiler *c, const struct term *t, struct value *out)
 {
-    *out = t->a;
-    if (!t->has_b) return ST_OK;
+    *out = t->first;
+    if (!t->has_second) return ST_OK;
     TRY(register_new(c, out));
-    return step_add(c, CELL_MULTIPLY, out->operand, t->a.operand, t->b.operand);
+    return step_add(c, CELL_MULTIPLY, out->operand, t->first.operand, t->second.operand);
 }
 
 static status sum_parse(struct cell_compiler *c, struct value *out)
@@ -311,8 +312,8 @@ static status sum_parse(struct cell_compiler *c, struct value *out)
         bool is_minus = false;
         if (!take(c, '+') && !(is_minus = take(c, '-'))) return ST_OK;
         TRY(term_parse(c, &t));
-        if (t.has_b && !is_minus && is_own(c, *out) && !out->is_kept) {
-            TRY(step_add(c, CELL_FMA, out->operand, t.a.operand, t.b.operand));
+        if (t.has_second && !is_minus && is_own(c, *out) && !out->is_kept) {
+            TRY(step_add(c, CELL_FMA, out->operand, t.first.operand, t.second.operand));
             continue;
         }
         struct value right, left = *out;
@@ -393,15 +394,15 @@ static status cell_parse(struct cell_compiler *c)
         TRY(line_parse(c));
     }
     c->entry = NULL;
-    for (uint32_t s = 0; s < c->state_count; s++) {
+    for (uint32_t state = 0; state < c->state_count; state++) {
         uint32_t i = 0;
-        while (i < c->name_count && strcmp(c->names[i].name, c->states[s]) != 0) i++;
-        if (i == c->name_count) SAY(c, "expected a line %s = …, for it is a state of the tree", c->states[s]);
-        c->cell.state[s] = c->names[i].operand;
+        while (i < c->name_count && strcmp(c->names[i].name, c->states[state]) != 0) i++;
+        if (i == c->name_count) SAY(c, "expected a line %s = …, for it is a state of the tree", c->states[state]);
+        c->cell.state[state] = c->names[i].operand;
     }
     TRY(registers_place(c));
-    for (uint32_t s = 0; s < c->state_count; s++)
-        c->cell.state[s] = cell_operand(operand_place(c, c->cell.state[s])).index;
+    for (uint32_t state = 0; state < c->state_count; state++)
+        c->cell.state[state] = cell_operand(operand_place(c, c->cell.state[state])).index;
     if (c->cell.children_max < c->cell.children_min) c->cell.children_max = c->cell.children_min;
     return ST_OK;
 }

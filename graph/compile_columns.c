@@ -89,9 +89,9 @@ static const struct format {
 
 void format_print(FILE *out, bool as_markdown, uint32_t format)
 {
-    const struct format *f = &formats[format];
+    const struct format *entry = &formats[format];
     fprintf(out, as_markdown ? "| `%s` | %s | %s | %s | %s |\n" : "  %-8s %s; %s; %s; %s\n", cfg_data_formats[format],
-            f->line, f->dense.text, f->sparse.text, f->label.text);
+            entry->line, entry->dense.text, entry->sparse.text, entry->label.text);
 }
 
 void formats_print(FILE *out, bool as_markdown)
@@ -104,29 +104,29 @@ void formats_print(FILE *out, bool as_markdown)
     for (uint32_t i = 0; i < DATA_FORMAT_COUNT; i++) format_print(out, as_markdown, i);
 }
 
-static bool names_have(const struct format_names *f, const char *name)
+static bool names_have(const struct format_names *known, const char *name)
 {
     size_t stem;
     uint32_t number;
-    for (uint32_t i = 0; i < 4 && f->names[i]; i++)
-        if (strcmp(f->names[i], name) == 0) return true;
+    for (uint32_t i = 0; i < 4 && known->names[i]; i++)
+        if (strcmp(known->names[i], name) == 0) return true;
     bool has_number = name_split(name, &stem, &number);
-    for (uint32_t i = 0; i < 2 && f->range[i].prefix && has_number; i++)
-        if (stem == strlen(f->range[i].prefix) && strncmp(name, f->range[i].prefix, stem) == 0 &&
-            number >= f->range[i].first && number <= f->range[i].last)
+    for (uint32_t i = 0; i < 2 && known->range[i].prefix && has_number; i++)
+        if (stem == strlen(known->range[i].prefix) && strncmp(name, known->range[i].prefix, stem) == 0 &&
+            number >= known->range[i].first && number <= known->range[i].last)
             return true;
-    return f->is_any;
+    return known->is_any;
 }
 
 /* The seed of a column's keys: one rule for all formats, so that a text in a column of one name has one key. */
 static uint64_t seed_of(const struct compiler *c, const char *name)
 {
-    const struct format *f = &formats[c->settings.data_format];
+    const struct format *format = &formats[c->settings.data_format];
     size_t stem;
     uint32_t number;
     bool is_numbered = c->settings.model_rules <= 8 && c->settings.data_format == DATA_CRITEO && *name == 'C';
     if (is_numbered && name_split(name, &stem, &number)) return number - 1;
-    const char *space = f->key_space ? f->key_space : name;
+    const char *space = format->key_space ? format->key_space : name;
     return XXH3_64bits(space, strlen(space));
 }
 
@@ -482,11 +482,12 @@ static status word_add(void *to, const char *text, size_t bytes, uint64_t count)
 }
 
 /* The hash of all settings that the words depend on. */
-static uint64_t source_hash(const struct compiler *c, const struct vocabulary_settings *v)
+static uint64_t source_hash(const struct compiler *c, const struct vocabulary_settings *settings)
 {
     char text[4096];
     int bytes = snprintf(text, sizeof text, "%s|%s|%s|%u|%u|%s", cfg_data_formats[c->settings.data_format],
-                         *v->path ? v->path : c->settings.data_path, v->column, v->count_min, v->words_max, v->unknown);
+                         *settings->path ? settings->path : c->settings.data_path, settings->column,
+                         settings->count_min, settings->words_max, settings->unknown);
     return XXH3_64bits(text, (size_t)bytes < sizeof text ? (size_t)bytes : sizeof text);
 }
 
@@ -509,7 +510,7 @@ static status vocabulary_add(struct compiler *c, const struct ini_section *secti
         return ini_fail(&c->ini, section, NULL, "%s", status_message());
     if (record.word_count == 0) return ini_fail(&c->ini, section, NULL, "%s holds no word", settings.path);
     if (*settings.unknown && record.unknown == GRAPH_NONE) {
-        /* It stands only for texts that are too rare to be words. */
+        /* The unknown word stands only for texts that are too rare to be words. */
         TRY(word_add(&read, settings.unknown, strlen(settings.unknown), 1));
     }
     struct graph_vocabulary *v;

@@ -247,11 +247,11 @@ static void table_fields_find(struct compiler *c, uint32_t table, bool *is_serve
 
 static status tables_measure(struct compiler *c)
 {
-    for (uint32_t t = 0; t < c->tables.count; t++) {
-        struct graph_table *table = LIST_AT(c->tables, struct graph_table, t);
+    for (uint32_t table_index = 0; table_index < c->tables.count; table_index++) {
+        struct graph_table *table = LIST_AT(c->tables, struct graph_table, table_index);
         bool *is_served = calloc(c->fields.count + 1, sizeof *is_served);
         if (is_served == NULL) FAIL(MEMORY, "no memory to compile the model");
-        table_fields_find(c, t, is_served);
+        table_fields_find(c, table_index, is_served);
         for (uint32_t f = 0; f < c->fields.count; f++) {
             table->field_count += is_served[f];
             table->key_count_max += is_served[f] ? LIST_AT(c->fields, struct graph_field, f)->ids_max : 0;
@@ -272,11 +272,11 @@ static void layer_measure(struct compiler *c, uint32_t index, const uint32_t *la
     for (uint32_t i = 0; i < c->forward_count; i++) {
         const struct graph_node *node = compiler_node(c, i);
         for (uint32_t k = 0; k < node->input_count; k++) {
-            uint32_t t = compiler_args(c, node)[k];
-            const struct graph_tensor *tensor = compiler_tensor(c, t);
-            bool crosses = (node->layer == index) != (layer_of[t] == index);
-            if (is_seen[t] || !crosses) continue;
-            is_seen[t] = true;
+            uint32_t tensor_index = compiler_args(c, node)[k];
+            const struct graph_tensor *tensor = compiler_tensor(c, tensor_index);
+            bool crosses = (node->layer == index) != (layer_of[tensor_index] == index);
+            if (is_seen[tensor_index] || !crosses) continue;
+            is_seen[tensor_index] = true;
             uint64_t bytes = tensor->kind == TENSOR_FIELD
                                  ? sizeof(uint64_t) * LIST_AT(c->fields, struct graph_field, tensor->cols)->ids_max
                                  : sizeof(float) * (uint64_t)tensor->cols;

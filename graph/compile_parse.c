@@ -150,33 +150,34 @@ static status optimizer_add(struct compiler *c, const struct ini_section *sectio
 }
 
 /* Reads a [table]'s rules of its rows' life. click_label is found when the losses are known (life_labels_find). */
-static status life_read(struct compiler *c, const struct ini_section *section, const struct table_settings *t,
+static status life_read(struct compiler *c, const struct ini_section *section, const struct table_settings *table,
                         struct row_life *life)
 {
     *life = (struct row_life){
-        .row_max = t->rows,
-        .admit_keys = t->admit_keys,
-        .admit = t->admit,
-        .admit_by = t->admit_by == ADMIT_BLOOM && c->settings.model_rules >= 10 ? ADMIT_BLOOM_SHARDS : t->admit_by,
-        .counts = t->ttl || t->delete_score > 0 || t->rows || t->vector_score > 0,
-        .ttl = t->ttl,
+        .row_max = table->rows,
+        .admit_keys = table->admit_keys,
+        .admit = table->admit,
+        .admit_by =
+            table->admit_by == ADMIT_BLOOM && c->settings.model_rules >= 10 ? ADMIT_BLOOM_SHARDS : table->admit_by,
+        .counts = table->ttl || table->delete_score > 0 || table->rows || table->vector_score > 0,
+        .ttl = table->ttl,
         .click_label = GRAPH_NONE,
-        .decay = t->decay,
-        .score_show = t->score_show,
-        .score_click = t->score_click,
-        .delete_score = t->delete_score,
-        .vector_score = t->vector_score};
-    const char *key = t->ttl ? "ttl" : "delete_score";
-    if ((t->ttl || t->delete_score > 0) && c->settings.store_period == 0)
+        .decay = table->decay,
+        .score_show = table->score_show,
+        .score_click = table->score_click,
+        .delete_score = table->delete_score,
+        .vector_score = table->vector_score};
+    const char *key = table->ttl ? "ttl" : "delete_score";
+    if ((table->ttl || table->delete_score > 0) && c->settings.store_period == 0)
         return ini_fail(&c->ini, section, ini_entry_find(section, key),
                         "%s needs an end of periods, and store.period is 0; set it to a number of steps", key);
-    if (*t->click_label == 0) return ST_OK;
+    if (*table->click_label == 0) return ST_OK;
     for (uint32_t l = 0; l < c->labels.count; l++)
-        if (strcmp(compiler_string(c, LIST_AT(c->labels, struct graph_field, l)->name), t->click_label) == 0)
+        if (strcmp(compiler_string(c, LIST_AT(c->labels, struct graph_field, l)->name), table->click_label) == 0)
             life->click_label = l;
     if (life->click_label == GRAPH_NONE)
         return ini_fail(&c->ini, section, ini_entry_find(section, "click_label"),
-                        "expected a label of [data], found \"%s\"", t->click_label);
+                        "expected a label of [data], found \"%s\"", table->click_label);
     return ST_OK;
 }
 
@@ -651,8 +652,8 @@ static status unknown_section(struct compiler *c, const struct ini_section *sect
 {
     const char *kinds[OP_ID_COUNT + 32];
     uint32_t count = 0;
-    for (const char *const *k = settings_kinds; *k; k++) kinds[count++] = *k;
-    for (const char *const *k = settings_named_kinds; *k; k++) kinds[count++] = *k;
+    for (const char *const *kind = settings_kinds; *kind; kind++) kinds[count++] = *kind;
+    for (const char *const *kind = settings_named_kinds; *kind; kind++) kinds[count++] = *kind;
     for (uint32_t i = 0; i < OP_ID_COUNT; i++) kinds[count++] = op_table[i].section;
     kinds[count++] = "cell";
     kinds[count] = NULL;

@@ -22,9 +22,9 @@ uint64_t graph_cut_tensor_bytes(const struct graph *g, uint32_t tensor)
 
 static void marks_fill(const struct graph *g, uint32_t layer, uint8_t *marks)
 {
-    for (uint32_t t = 0; t < g->tensor_count; t++) {
-        uint8_t kind = g->tensors[t].kind;
-        if (kind == TENSOR_FIELD || kind == TENSOR_DENSE || kind == TENSOR_LABEL) marks[t] = IS_BEFORE;
+    for (uint32_t tensor = 0; tensor < g->tensor_count; tensor++) {
+        uint8_t kind = g->tensors[tensor].kind;
+        if (kind == TENSOR_FIELD || kind == TENSOR_DENSE || kind == TENSOR_LABEL) marks[tensor] = IS_BEFORE;
     }
     for (uint32_t i = 0; i < g->forward_count; i++) {
         const struct graph_node *n = &g->nodes[i];
@@ -51,14 +51,14 @@ status graph_cut(const struct graph *g, uint32_t layer, struct cut *cut, uint32_
     CHECK(layer < g->layer_count);
     if (marks == NULL) FAIL(MEMORY, "no memory to cut a graph of %u tensors", g->tensor_count);
     marks_fill(g, layer, marks);
-    for (uint32_t t = 0; t < g->tensor_count; t++) {
-        bool is_sent = marks[t] & IS_SENT, is_returned = marks[t] & IS_RETURNED;
+    for (uint32_t tensor = 0; tensor < g->tensor_count; tensor++) {
+        bool is_sent = marks[tensor] & IS_SENT, is_returned = marks[tensor] & IS_RETURNED;
         if (!is_sent && !is_returned) continue;
-        uint64_t bytes = graph_cut_tensor_bytes(g, t);
-        bool is_single = g->tensors[t].kind == TENSOR_ACTIVATION && g->tensors[t].rows != 0;
+        uint64_t bytes = graph_cut_tensor_bytes(g, tensor);
+        bool is_single = g->tensors[tensor].kind == TENSOR_ACTIVATION && g->tensors[tensor].rows != 0;
         *(is_single ? &cut->micro_bytes : is_sent ? &cut->forward_bytes : &cut->backward_bytes) += bytes;
-        if (is_sent && forward) forward[sent_count] = t;
-        if (is_returned && backward) backward[returned_count] = t;
+        if (is_sent && forward) forward[sent_count] = tensor;
+        if (is_returned && backward) backward[returned_count] = tensor;
         sent_count += is_sent;
         returned_count += is_returned;
     }

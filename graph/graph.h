@@ -174,9 +174,9 @@ struct graph_table {
     struct row_life life;
 };
 /* The counters of a row's life follow the floats of its optimizer. */
-static inline uint32_t graph_table_rule_floats(const struct graph_table *t)
+static inline uint32_t graph_table_rule_floats(const struct graph_table *table)
 {
-    return t->span_floats - (t->life.counts ? ROW_COUNTER_FLOATS : 0);
+    return table->span_floats - (table->life.counts ? ROW_COUNTER_FLOATS : 0);
 }
 
 #define OPTIMIZER_PARAM_COUNT 6

@@ -225,24 +225,25 @@ static status init_check(const struct check *c, const void *record, uint32_t ini
     return ST_OK;
 }
 
-static status life_check(const struct check *c, const struct row_life *l)
+static status life_check(const struct check *c, const struct row_life *life)
 {
-    TRY(within(c, &l->admit, 1, ADMIT_MAX, "an admit"));
-    TRY(within(c, &l->admit_by, ADMIT_EXACT, ADMIT_BLOOM_SHARDS, "an admit_by"));
-    TRY(within(c, &l->counts, 0, 1, "counts"));
-    if (l->admit_keys == 0 || l->admit_keys > LIFE_KEYS_MAX || l->row_max > UINT32_MAX)
-        return bad(c, l, "expected 1 to %.0f admit_keys and at most %u rows, found %" PRIu64 " and %" PRIu64,
-                   LIFE_KEYS_MAX * 1.0, UINT32_MAX, l->admit_keys, l->row_max);
-    if (l->click_label != GRAPH_NONE) TRY(below(c, &l->click_label, c->g->label_count, "a label"));
-    const float factor[] = {l->score_show, l->score_click, l->delete_score, l->vector_score};
+    TRY(within(c, &life->admit, 1, ADMIT_MAX, "an admit"));
+    TRY(within(c, &life->admit_by, ADMIT_EXACT, ADMIT_BLOOM_SHARDS, "an admit_by"));
+    TRY(within(c, &life->counts, 0, 1, "counts"));
+    if (life->admit_keys == 0 || life->admit_keys > LIFE_KEYS_MAX || life->row_max > UINT32_MAX)
+        return bad(c, life, "expected 1 to %.0f admit_keys and at most %u rows, found %" PRIu64 " and %" PRIu64,
+                   LIFE_KEYS_MAX * 1.0, UINT32_MAX, life->admit_keys, life->row_max);
+    if (life->click_label != GRAPH_NONE) TRY(below(c, &life->click_label, c->g->label_count, "a label"));
+    const float factor[] = {life->score_show, life->score_click, life->delete_score, life->vector_score};
     for (size_t i = 0; i < sizeof factor / sizeof *factor; i++)
         if (!(factor[i] >= 0 && factor[i] <= LIFE_SCORE_MAX))
-            return bad(c, l, "expected scores of 0 to %g, found %g", (double)LIFE_SCORE_MAX, (double)factor[i]);
-    if (!(l->decay > 0 && l->decay <= 1))
-        return bad(c, &l->decay, "expected a decay above 0, to 1, found %g", (double)l->decay);
+            return bad(c, life, "expected scores of 0 to %g, found %g", (double)LIFE_SCORE_MAX, (double)factor[i]);
+    if (!(life->decay > 0 && life->decay <= 1))
+        return bad(c, &life->decay, "expected a decay above 0, to 1, found %g", (double)life->decay);
     /* The compiler sets counts for each of these; what trains looks at one or the other. */
-    if (l->counts == 0 && (l->row_max > 0 || l->ttl > 0 || l->delete_score > 0 || l->vector_score > 0))
-        return bad(c, &l->counts, "expected counts for a table with rows, ttl, delete_score or vector_score, found 0");
+    if (life->counts == 0 && (life->row_max > 0 || life->ttl > 0 || life->delete_score > 0 || life->vector_score > 0))
+        return bad(c, &life->counts,
+                   "expected counts for a table with rows, ttl, delete_score or vector_score, found 0");
     return ST_OK;
 }
 
@@ -252,21 +253,22 @@ static status tables_check(const struct check *c)
     for (uint32_t i = 0; i < g->optimizer_count; i++)
         if (optimizer_validate(&g->optimizers[i]) != ST_OK) return bad(c, &g->optimizers[i], "%s", status_message());
     for (uint32_t i = 0; i < g->table_count; i++) {
-        const struct graph_table *t = &g->tables[i];
-        TRY(name_check(c, &t->name));
-        TRY(within(c, &t->dim, 1, 65536, "a dim"));
-        TRY(below(c, &t->optimizer, g->optimizer_count, "an optimizer"));
-        if (optimizer_table[g->optimizers[t->optimizer].kind].is_internal)
-            return bad(c, &t->optimizer, "expected an optimizer that trains, found %s",
-                       optimizer_table[g->optimizers[t->optimizer].kind].name);
-        TRY(life_check(c, &t->life));
+        const struct graph_table *table = &g->tables[i];
+        TRY(name_check(c, &table->name));
+        TRY(within(c, &table->dim, 1, 65536, "a dim"));
+        TRY(below(c, &table->optimizer, g->optimizer_count, "an optimizer"));
+        if (optimizer_table[g->optimizers[table->optimizer].kind].is_internal)
+            return bad(c, &table->optimizer, "expected an optimizer that trains, found %s",
+                       optimizer_table[g->optimizers[table->optimizer].kind].name);
+        TRY(life_check(c, &table->life));
         const uint32_t stores = g->header->version < ROW_STORE_RULES ? TABLE_F32 : TABLE_STORE_COUNT - 1;
-        if (t->store > stores) return bad(c, &t->store, "expected a store of 0 to %u, found %u", stores, t->store);
-        if (t->store == TABLE_BF16) TRY(within(c, &t->dim, 1, ROW_BF16_DIM_MAX, "a dim in bf16"));
-        const uint32_t span_floats = optimizer_table_floats(&g->optimizers[t->optimizer], t);
-        if (t->span_floats != span_floats)
-            return bad(c, &t->span_floats, "expected rows of %u floats, found %u", span_floats, t->span_floats);
-        TRY(init_check(c, &t->init, t->init, t->init_scale));
+        if (table->store > stores)
+            return bad(c, &table->store, "expected a store of 0 to %u, found %u", stores, table->store);
+        if (table->store == TABLE_BF16) TRY(within(c, &table->dim, 1, ROW_BF16_DIM_MAX, "a dim in bf16"));
+        const uint32_t span_floats = optimizer_table_floats(&g->optimizers[table->optimizer], table);
+        if (table->span_floats != span_floats)
+            return bad(c, &table->span_floats, "expected rows of %u floats, found %u", span_floats, table->span_floats);
+        TRY(init_check(c, &table->init, table->init, table->init_scale));
     }
     return ST_OK;
 }
@@ -735,16 +737,16 @@ static status serves_check(const struct check *c)
     if (serves == NULL) FAIL(MEMORY, "%s: no memory to check the graph", c->path);
     status st = ST_OK;
     for (uint32_t i = 0; i < g->table_count && st == ST_OK; i++) {
-        const struct graph_table *t = &g->tables[i];
+        const struct graph_table *table = &g->tables[i];
         graph_table_serves(g, i, serves);
         uint32_t field_count = 0, key_count_max = 0;
-        for (uint32_t f = 0; f < g->field_count; f++) {
-            field_count += serves[f];
-            key_count_max += serves[f] ? g->fields[f].ids_max : 0;
+        for (uint32_t field = 0; field < g->field_count; field++) {
+            field_count += serves[field];
+            key_count_max += serves[field] ? g->fields[field].ids_max : 0;
         }
-        if (field_count == 0 || t->field_count != field_count || t->key_count_max != key_count_max)
-            st = bad(c, &t->field_count, "expected a table of %u fields and %u keys, found %u and %u", field_count,
-                     key_count_max, t->field_count, t->key_count_max);
+        if (field_count == 0 || table->field_count != field_count || table->key_count_max != key_count_max)
+            st = bad(c, &table->field_count, "expected a table of %u fields and %u keys, found %u and %u", field_count,
+                     key_count_max, table->field_count, table->key_count_max);
     }
     free(serves);
     return st;

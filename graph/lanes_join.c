@@ -32,8 +32,8 @@ static uint32_t joined_most(const struct graph *g)
     const struct graph_header *h = g->header;
     uint32_t joined = 1;
     if ((uint64_t)h->micro * h->lanes != h->batch) return 1;
-    for (uint32_t n = 0; n < g->forward_count; n++)
-        if (!node_joins(&g->nodes[n])) return 1;
+    for (uint32_t node = 0; node < g->forward_count; node++)
+        if (!node_joins(&g->nodes[node])) return 1;
     /* If parameters or tables are used more than once, a lane adds its uses first. */
     if (graph_aliases(g, 0, h->param_floats, NULL) > 0) return 1;
     for (uint32_t t = 0; t < g->table_count; t++)

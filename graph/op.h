@@ -340,9 +340,9 @@ static inline struct view op_saved(const struct op_context *c, const struct grap
     return c->tensor[op_arg(c, n, n->input_count + n->param_count + n->output_count + i)];
 }
 /* The gradient of tensor t; data == NULL if no node needs it. */
-static inline struct view op_grad(const struct op_context *c, uint32_t t)
+static inline struct view op_grad(const struct op_context *c, uint32_t tensor)
 {
-    uint32_t grad = c->graph->tensors[t].grad;
+    uint32_t grad = c->graph->tensors[tensor].grad;
     return grad == GRAPH_NONE ? (struct view){0} : c->tensor[grad];
 }
 static inline struct view op_din(const struct op_context *c, const struct graph_node *n, uint32_t i)

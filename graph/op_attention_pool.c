@@ -103,10 +103,10 @@ void op_attention_pool_forward(const struct op_context *c, const struct graph_no
     }
 }
 
-static float dot(const float *a, const float *b, uint32_t count)
+static float dot(const float *left, const float *right, uint32_t count)
 {
     float sum = 0;
-    for (uint32_t i = 0; i < count; i++) sum += a[i] * b[i];
+    for (uint32_t i = 0; i < count; i++) sum += left[i] * right[i];
     return sum;
 }
 

@@ -69,33 +69,33 @@ void op_embed_bag_words(const uint8_t *attr, char *text, size_t bytes)
     snprintf(text, bytes, ", %s", pool_names[attr_of(attr).pool]);
 }
 
-status op_embed_bag_shape(struct op_shape *s, const struct graph_table *tables, uint32_t table_count)
+status op_embed_bag_shape(struct op_shape *shape, const struct graph_table *tables, uint32_t table_count)
 {
-    struct embed_bag_attr attr = attr_of(s->attr);
-    if (s->input_count == 0) FAIL(INVALID, "expected one or more sparse fields, found none");
-    for (uint32_t i = 0; i < s->input_count; i++)
-        if (s->input_cols[i] != 0) FAIL(INVALID, "expected sparse fields only; input %u is none", i + 1);
+    struct embed_bag_attr attr = attr_of(shape->attr);
+    if (shape->input_count == 0) FAIL(INVALID, "expected one or more sparse fields, found none");
+    for (uint32_t i = 0; i < shape->input_count; i++)
+        if (shape->input_cols[i] != 0) FAIL(INVALID, "expected sparse fields only; input %u is none", i + 1);
     if (attr.table >= table_count) FAIL(INVALID, "expected a table below %u, found %u", table_count, attr.table);
     if (attr.dim == 0 || attr.dim != tables[attr.table].dim)
         FAIL(INVALID, "expected the table's dim of %u, found %u", tables[attr.table].dim, attr.dim);
     if (attr.pool >= POOL_COUNT) FAIL(INVALID, "expected a pool below %d, found %u", POOL_COUNT, attr.pool);
-    uint64_t vectors = s->input_count;
+    uint64_t vectors = shape->input_count;
     if (attr.pool == POOL_NONE) {
         vectors = 0;
-        for (uint32_t i = 0; i < s->input_count; i++) vectors += s->input_keys[i];
+        for (uint32_t i = 0; i < shape->input_count; i++) vectors += shape->input_keys[i];
     }
     uint64_t cols = vectors * attr.dim;
     if (vectors == 0 || cols > OP_COLS_MAX)
         FAIL(INVALID, "expected 1 to %u columns, found %" PRIu64 " vectors of %u", OP_COLS_MAX, vectors, attr.dim);
-    s->output_cols = (uint32_t)cols;
+    shape->output_cols = (uint32_t)cols;
     if (attr.pool == POOL_MAX) {
-        s->saved[0].name = "argmax";
-        s->saved[0].cols = s->output_cols;
-        s->saved[0].type = TENSOR_U32;
-        s->saved_count = 1;
+        shape->saved[0].name = "argmax";
+        shape->saved[0].cols = shape->output_cols;
+        shape->saved[0].type = TENSOR_U32;
+        shape->saved_count = 1;
     }
     /* For a field with one key; without pooling, for a field with all its keys. */
-    s->flops_forward = s->flops_backward = cols;
+    shape->flops_forward = shape->flops_backward = cols;
     return ST_OK;
 }
 

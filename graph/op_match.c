@@ -107,29 +107,29 @@ status op_match_shape(struct op_shape *s, const struct graph_table *tables, uint
     if (cols % vector != 0)
         FAIL(INVALID, "expected a second input of vectors of %u columns, %s the first input, found %u columns", vector,
              attr.has_bias ? "one more than" : "as many as", cols);
-    uint32_t n = s->output_cols = cols / vector;
-    uint64_t products = (uint64_t)n * D;
-    s->flops_forward = 2 * products + n * (1 + (uint64_t)attr.has_bias);
-    s->flops_backward = 4 * products + n;
+    uint32_t vector_count = s->output_cols = cols / vector;
+    uint64_t products = (uint64_t)vector_count * D;
+    s->flops_forward = 2 * products + vector_count * (1 + (uint64_t)attr.has_bias);
+    s->flops_backward = 4 * products + vector_count;
     if (attr.similarity != MATCH_COSINE) return ST_OK;
-    if (n == OP_COLS_MAX) FAIL(INVALID, "expected fewer than %u vectors, found as many", OP_COLS_MAX);
+    if (vector_count == OP_COLS_MAX) FAIL(INVALID, "expected fewer than %u vectors, found as many", OP_COLS_MAX);
     s->saved[0].name = "inverse_norms";
-    s->saved[0].cols = n + 1;
+    s->saved[0].cols = vector_count + 1;
     s->saved[0].type = TENSOR_F32;
     s->saved[1].name = "similarity";
-    s->saved[1].cols = n;
+    s->saved[1].cols = vector_count;
     s->saved[1].type = TENSOR_F32;
     s->saved_count = 2;
     /* The norms, and their part in each gradient. */
-    s->flops_forward += 2 * (products + D) + 3 * ((uint64_t)n + 1);
-    s->flops_backward += 2 * products + 3 * (uint64_t)D + 5 * (uint64_t)n;
+    s->flops_forward += 2 * (products + D) + 3 * ((uint64_t)vector_count + 1);
+    s->flops_backward += 2 * products + 3 * (uint64_t)D + 5 * (uint64_t)vector_count;
     return ST_OK;
 }
 
-static float dot(const float *a, const float *b, uint32_t count)
+static float dot(const float *left, const float *right, uint32_t count)
 {
     float sum = 0;
-    for (uint32_t i = 0; i < count; i++) sum += a[i] * b[i];
+    for (uint32_t i = 0; i < count; i++) sum += left[i] * right[i];
     return sum;
 }
 
@@ -148,13 +148,13 @@ void op_match_forward(const struct op_context *c, const struct graph_node *n)
         }
         for (uint32_t j = 0; j < out.cols; j++) {
             const float *c_bj = view_row(vectors, b) + (size_t)j * vector;
-            float s = dot(q_b, c_bj, D);
+            float similarity = dot(q_b, c_bj, D);
             if (norm_b != NULL) {
                 norm_b[1 + j] = 1 / sqrtf(dot(c_bj, c_bj, D) + attr.eps);
-                s = s * norm_b[0] * norm_b[1 + j];
+                similarity = similarity * norm_b[0] * norm_b[1 + j];
             }
-            similarity_b[j] = s;
-            out_b[j] = attr.has_bias ? attr.scale * s + c_bj[D] : attr.scale * s;
+            similarity_b[j] = similarity;
+            out_b[j] = attr.has_bias ? attr.scale * similarity + c_bj[D] : attr.scale * similarity;
         }
     }
 }

@@ -53,14 +53,14 @@ void op_sampled_softmax_backward(const struct op_context *c, const struct graph_
     if (din.data == NULL) return;
     bool adds = op_din_adds(c, n, 0);
     for (uint32_t b = 0; b < in.rows; b++) {
-        const float *x = view_row(in, b), *q = view_row(log_q, b), *s = view_row(saved, b);
+        const float *x = view_row(in, b), *q = view_row(log_q, b), *saved_b = view_row(saved, b);
         double scale = (double)loss_scale(c, n, b);
         for (uint32_t j = 0; j < in.cols; j++) {
             bool is_hit = log_q_is_hit(q, j);
-            double p =
-                is_hit ? 0
-                       : fmath_exp((double)(x[j] - q[j]) - (double)s[LOSS_SAVED_GREATEST]) / (double)s[LOSS_SAVED_SUM];
-            grad_put(&view_row(din, b)[j], (float)(scale * (p - (j == 0))), adds);
+            double probability = is_hit ? 0
+                                        : fmath_exp((double)(x[j] - q[j]) - (double)saved_b[LOSS_SAVED_GREATEST]) /
+                                              (double)saved_b[LOSS_SAVED_SUM];
+            grad_put(&view_row(din, b)[j], (float)(scale * (probability - (j == 0))), adds);
         }
     }
 }

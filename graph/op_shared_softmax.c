@@ -122,77 +122,78 @@ struct shared {
 
 static struct shared shared_of(const struct op_context *c, const struct graph_node *n)
 {
-    struct shared s = {.c = c,
+    struct shared shared = {.c = c,
                        .n = n,
                        .attr = attr_of(n->attr).match,
                        .q = op_in(c, n, 0),
                        .vectors = op_in(c, n, 1),
                        .row = op_saved(c, n, 0),
                        .norm = op_saved(c, n, 1)};
-    s.D = s.q.cols;
-    s.words = s.vectors.cols / s.D - 1;
-    return s;
+    shared.D = shared.q.cols;
+    shared.words = shared.vectors.cols / shared.D - 1;
+    return shared;
 }
 
-static float dot(const float *a, const float *b, uint32_t count)
+static float dot(const float *left, const float *right, uint32_t count)
 {
     float sum = 0;
-    for (uint32_t i = 0; i < count; i++) sum += a[i] * b[i];
+    for (uint32_t i = 0; i < count; i++) sum += left[i] * right[i];
     return sum;
 }
 
-static float inverse_norm(const struct shared *s, const float *x)
+static float inverse_norm(const struct shared *shared, const float *x)
 {
-    return s->attr.similarity == MATCH_COSINE ? 1 / sqrtf(dot(x, x, s->D) + s->attr.eps) : 1;
+    return shared->attr.similarity == MATCH_COSINE ? 1 / sqrtf(dot(x, x, shared->D) + shared->attr.eps) : 1;
 }
 
 /* Vector j of example `owner`: 0 the target's. */
-static const float *vector_of(const struct shared *s, uint32_t owner, uint32_t j)
+static const float *vector_of(const struct shared *shared, uint32_t owner, uint32_t j)
 {
-    return view_row(s->vectors, owner) + (size_t)j * s->D;
+    return view_row(shared->vectors, owner) + (size_t)j * shared->D;
 }
 
 /* The similarity, without scale, of b and vector j of an owner. */
-static float similarity_of(const struct shared *s, uint32_t b, uint32_t owner, uint32_t j)
+static float similarity_of(const struct shared *shared, uint32_t b, uint32_t owner, uint32_t j)
 {
-    return dot(view_row(s->q, b), vector_of(s, owner, j), s->D) * view_row(s->norm, b)[0] *
-           view_row(s->norm, owner)[1 + j];
+    return dot(view_row(shared->q, b), vector_of(shared, owner, j), shared->D) * view_row(shared->norm, b)[0] *
+           view_row(shared->norm, owner)[1 + j];
 }
 
 /* z of b with word j > 0 of an owner, which counts, or with its own target. */
-static float logit_of(const struct shared *s, const struct shared_keys *keys, uint32_t b, uint32_t j)
+static float logit_of(const struct shared *shared, const struct shared_keys *keys, uint32_t b, uint32_t j)
 {
-    return s->attr.scale * similarity_of(s, b, keys->owner, j) - (keys->log_q ? keys->log_q[j] : 0);
+    return shared->attr.scale * similarity_of(shared, b, keys->owner, j) - (keys->log_q ? keys->log_q[j] : 0);
 }
 
 void op_shared_softmax_forward(const struct op_context *c, const struct graph_node *n)
 {
-    const struct shared s = shared_of(c, n);
-    for (uint32_t b = 0; b < s.q.rows; b++) {
-        view_row(s.norm, b)[0] = inverse_norm(&s, view_row(s.q, b));
-        for (uint32_t j = 0; j <= s.words; j++) view_row(s.norm, b)[1 + j] = inverse_norm(&s, vector_of(&s, b, j));
+    const struct shared shared = shared_of(c, n);
+    for (uint32_t b = 0; b < shared.q.rows; b++) {
+        view_row(shared.norm, b)[0] = inverse_norm(&shared, view_row(shared.q, b));
+        for (uint32_t j = 0; j <= shared.words; j++)
+            view_row(shared.norm, b)[1 + j] = inverse_norm(&shared, vector_of(&shared, b, j));
     }
-    for (uint32_t b = 0; b < s.q.rows; b++) {
+    for (uint32_t b = 0; b < shared.q.rows; b++) {
         const struct shared_keys own = shared_keys_of(c, n, b);
-        const float target = logit_of(&s, &own, b, 0);
+        const float target = logit_of(&shared, &own, b, 0);
         float greatest = target;
-        for (uint32_t owner = 0; owner < s.q.rows; owner++) {
+        for (uint32_t owner = 0; owner < shared.q.rows; owner++) {
             const struct shared_keys of = shared_keys_of(c, n, owner);
-            for (uint32_t j = 1; j <= s.words; j++) {
+            for (uint32_t j = 1; j <= shared.words; j++) {
                 if (!shared_keys_count(&of, j) || shared_keys_hit(&own, &of, j)) continue;
-                const float z = logit_of(&s, &of, b, j);
+                const float z = logit_of(&shared, &of, b, j);
                 if (z > greatest) greatest = z;
             }
         }
         double sum = fmath_exp((double)target - (double)greatest);
-        for (uint32_t owner = 0; owner < s.q.rows; owner++) {
+        for (uint32_t owner = 0; owner < shared.q.rows; owner++) {
             const struct shared_keys of = shared_keys_of(c, n, owner);
-            for (uint32_t j = 1; j <= s.words; j++)
+            for (uint32_t j = 1; j <= shared.words; j++)
                 if (shared_keys_count(&of, j) && !shared_keys_hit(&own, &of, j))
-                    sum += fmath_exp((double)logit_of(&s, &of, b, j) - (double)greatest);
+                    sum += fmath_exp((double)logit_of(&shared, &of, b, j) - (double)greatest);
         }
         const double loss = fmath_log(sum) - ((double)target - (double)greatest);
-        float *row = view_row(s.row, b);
+        float *row = view_row(shared.row, b);
         row[LOSS_SAVED_LOSS] = (float)loss;
         row[LOSS_SAVED_GREATEST] = greatest;
         row[LOSS_SAVED_SUM] = (float)sum;
@@ -201,43 +202,44 @@ void op_shared_softmax_forward(const struct op_context *c, const struct graph_no
 }
 
 /* Adds the gradients of b and vector j of an owner, from g = d loss / d (scale * similarity). */
-static void gradients_add(const struct shared *s, uint32_t b, uint32_t owner, uint32_t j, float g)
+static void gradients_add(const struct shared *shared, uint32_t b, uint32_t owner, uint32_t j, float g)
 {
-    const bool is_cosine = s->attr.similarity == MATCH_COSINE;
-    const struct view dq = op_din(s->c, s->n, 0), dc = op_din(s->c, s->n, 1);
-    const float *q = view_row(s->q, b), *x = vector_of(s, owner, j);
-    const float u = view_row(s->norm, b)[0], v = view_row(s->norm, owner)[1 + j];
-    const float along = is_cosine ? similarity_of(s, b, owner, j) : 0;
-    g *= s->attr.scale;
-    for (uint32_t d = 0; d < s->D; d++) {
-        if (dq.data != NULL) view_row(dq, b)[d] += g * u * (v * x[d] - along * u * q[d]);
-        if (dc.data != NULL) view_row(dc, owner)[(size_t)j * s->D + d] += g * v * (u * q[d] - along * v * x[d]);
+    const bool is_cosine = shared->attr.similarity == MATCH_COSINE;
+    const struct view dq = op_din(shared->c, shared->n, 0), dc = op_din(shared->c, shared->n, 1);
+    const float *q_b = view_row(shared->q, b), *x = vector_of(shared, owner, j);
+    const float u = view_row(shared->norm, b)[0], v = view_row(shared->norm, owner)[1 + j];
+    const float along = is_cosine ? similarity_of(shared, b, owner, j) : 0;
+    g *= shared->attr.scale;
+    for (uint32_t d = 0; d < shared->D; d++) {
+        if (dq.data != NULL) view_row(dq, b)[d] += g * u * (v * x[d] - along * u * q_b[d]);
+        if (dc.data != NULL) view_row(dc, owner)[(size_t)j * shared->D + d] += g * v * (u * q_b[d] - along * v * x[d]);
     }
 }
 
-static void zeros_put(struct view v)
+static void zeros_put(struct view view)
 {
-    for (uint32_t b = 0; b < v.rows && v.data != NULL; b++) memset(view_row(v, b), 0, v.cols * sizeof(float));
+    for (uint32_t b = 0; b < view.rows && view.data != NULL; b++)
+        memset(view_row(view, b), 0, view.cols * sizeof(float));
 }
 
 void op_shared_softmax_backward(const struct op_context *c, const struct graph_node *n)
 {
-    const struct shared s = shared_of(c, n);
+    const struct shared shared = shared_of(c, n);
     for (uint32_t k = 0; k < 2; k++)
         if (!op_din_adds(c, n, k)) zeros_put(op_din(c, n, k));
-    for (uint32_t b = 0; b < s.q.rows; b++) {
+    for (uint32_t b = 0; b < shared.q.rows; b++) {
         const struct shared_keys own = shared_keys_of(c, n, b);
-        const float *row = view_row(s.row, b);
+        const float *row = view_row(shared.row, b);
         const double factor = (double)loss_scale(c, n, b) / (double)row[LOSS_SAVED_SUM],
                      greatest = (double)row[LOSS_SAVED_GREATEST];
-        const double p = factor * fmath_exp((double)logit_of(&s, &own, b, 0) - greatest);
-        gradients_add(&s, b, b, 0, (float)(p - (double)loss_scale(c, n, b)));
-        for (uint32_t owner = 0; owner < s.q.rows; owner++) {
+        const double probability = factor * fmath_exp((double)logit_of(&shared, &own, b, 0) - greatest);
+        gradients_add(&shared, b, b, 0, (float)(probability - (double)loss_scale(c, n, b)));
+        for (uint32_t owner = 0; owner < shared.q.rows; owner++) {
             const struct shared_keys of = shared_keys_of(c, n, owner);
-            for (uint32_t j = 1; j <= s.words; j++)
+            for (uint32_t j = 1; j <= shared.words; j++)
                 if (shared_keys_count(&of, j) && !shared_keys_hit(&own, &of, j))
-                    gradients_add(&s, b, owner, j,
-                                  (float)(factor * fmath_exp((double)logit_of(&s, &of, b, j) - greatest)));
+                    gradients_add(&shared, b, owner, j,
+                                  (float)(factor * fmath_exp((double)logit_of(&shared, &of, b, j) - greatest)));
         }
     }
 }

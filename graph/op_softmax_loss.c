@@ -55,12 +55,13 @@ void op_softmax_loss_backward(const struct op_context *c, const struct graph_nod
     if (din.data == NULL) return;
     bool adds = op_din_adds(c, n, 0);
     for (uint32_t b = 0; b < in.rows; b++) {
-        const float *x = view_row(in, b), *s = view_row(saved, b);
+        const float *x = view_row(in, b), *saved_b = view_row(saved, b);
         uint32_t target = label_class(*view_row(label, b), in.cols);
         double scale = (double)loss_scale(c, n, b);
         for (uint32_t j = 0; j < in.cols; j++) {
-            double p = fmath_exp((double)x[j] - (double)s[LOSS_SAVED_GREATEST]) / (double)s[LOSS_SAVED_SUM];
-            grad_put(&view_row(din, b)[j], (float)(scale * (p - (j == target))), adds);
+            double probability =
+                fmath_exp((double)x[j] - (double)saved_b[LOSS_SAVED_GREATEST]) / (double)saved_b[LOSS_SAVED_SUM];
+            grad_put(&view_row(din, b)[j], (float)(scale * (probability - (j == target))), adds);
         }
     }
 }

@@ -48,10 +48,11 @@ struct node_scores {
 
 static struct node_scores scores_sum(const float *x, uint32_t classes)
 {
-    struct node_scores s = {.x = x, .greatest = (double)x[0]};
-    for (uint32_t j = 1; j < classes; j++) s.greatest = (double)x[j] > s.greatest ? (double)x[j] : s.greatest;
-    for (uint32_t j = 0; j < classes; j++) s.sum += fmath_exp((double)x[j] - s.greatest);
-    return s;
+    struct node_scores scores = {.x = x, .greatest = (double)x[0]};
+    for (uint32_t j = 1; j < classes; j++)
+        scores.greatest = (double)x[j] > scores.greatest ? (double)x[j] : scores.greatest;
+    for (uint32_t j = 0; j < classes; j++) scores.sum += fmath_exp((double)x[j] - scores.greatest);
+    return scores;
 }
 
 /* A walk over an example's nodes, from the last one on; place: that of the node's scores. */
@@ -89,9 +90,10 @@ void op_softmax_nodes_forward(const struct op_context *c, const struct graph_nod
     for (uint32_t b = 0; b < out.rows; b++) {
         double loss = 0;
         for (struct node_walk w = walk_begin(c, n, b); walk_next(&w);) {
-            struct node_scores s = scores_sum(view_row(in, b) + (size_t)w.place * classes, classes);
+            struct node_scores scores = scores_sum(view_row(in, b) + (size_t)w.place * classes, classes);
             uint32_t target = label_class(w.number, classes);
-            loss += target == GRAPH_NONE ? (double)NAN : fmath_log(s.sum) - ((double)s.x[target] - s.greatest);
+            loss += target == GRAPH_NONE ? (double)NAN
+                                         : fmath_log(scores.sum) - ((double)scores.x[target] - scores.greatest);
         }
         view_row(saved, b)[LOSS_SAVED_LOSS] = (float)loss;
         *view_row(out, b) = (float)((double)loss_scale(c, n, b) * loss);
@@ -108,11 +110,11 @@ void op_softmax_nodes_backward(const struct op_context *c, const struct graph_no
         if (!op_din_adds(c, n, 0)) memset(view_row(din, b), 0, din.cols * sizeof *din.data);
         for (struct node_walk w = walk_begin(c, n, b); walk_next(&w);) {
             const size_t at = (size_t)w.place * classes;
-            struct node_scores s = scores_sum(view_row(in, b) + at, classes);
+            struct node_scores scores = scores_sum(view_row(in, b) + at, classes);
             uint32_t target = label_class(w.number, classes);
             for (uint32_t j = 0; j < classes; j++) {
-                double p = fmath_exp((double)s.x[j] - s.greatest) / s.sum;
-                view_row(din, b)[at + j] += (float)(scale * (p - (j == target)));
+                double probability = fmath_exp((double)scores.x[j] - scores.greatest) / scores.sum;
+                view_row(din, b)[at + j] += (float)(scale * (probability - (j == target)));
             }
         }
     }

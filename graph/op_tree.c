@@ -81,7 +81,7 @@ void op_tree_words(const uint8_t *bytes_of_attr, char *text, size_t bytes)
 }
 
 /* Checks that the automaton is of the cells' kinds. */
-static status automaton_check(const struct op_shape *s, uint32_t cell_words, const struct tree_attr *attr,
+static status automaton_check(const struct op_shape *shape, uint32_t cell_words, const struct tree_attr *attr,
                               uint32_t kind_count)
 {
     struct automaton unused;
@@ -89,59 +89,59 @@ static status automaton_check(const struct op_shape *s, uint32_t cell_words, con
     if (attr->batching != TREE_LEARNED)
         FAIL(INVALID, "expected an automaton where batching is learned, found one by %s",
              batching_names[attr->batching]);
-    return automaton_read(&unused, s->program + cell_words, attr->automaton_words, kind_count);
+    return automaton_read(&unused, shape->program + cell_words, attr->automaton_words, kind_count);
 }
 
-status op_tree_parse(const struct op_parse *p)
+status op_tree_parse(const struct op_parse *parse)
 {
-    const struct tree_keys *keys = p->keys;
+    const struct tree_keys *keys = parse->keys;
     struct tree_attr attr = {.units = keys->units, .dim = keys->dim ? keys->dim : keys->units, .gives = keys->gives,
                              .batching = keys->batching};
-    TRY(p->cells_add(p, keys->state, &attr.state_count));
-    if (attr.batching == TREE_LEARNED) TRY(p->automaton_add(p, &attr.automaton_words));
-    memcpy(p->attr, &attr, sizeof attr);
+    TRY(parse->cells_add(parse, keys->state, &attr.state_count));
+    if (attr.batching == TREE_LEARNED) TRY(parse->automaton_add(parse, &attr.automaton_words));
+    memcpy(parse->attr, &attr, sizeof attr);
     return ST_OK;
 }
 
-status op_tree_shape(struct op_shape *s, const struct graph_table *tables, uint32_t table_count)
+status op_tree_shape(struct op_shape *shape, const struct graph_table *tables, uint32_t table_count)
 {
     (void)tables, (void)table_count;
-    struct tree_attr attr = attr_of(s->attr);
-    if (s->input_count < 1 || s->input_count > 2 || s->input_cols[0] != 0 || s->input_keys[0] == 0)
+    struct tree_attr attr = attr_of(shape->attr);
+    if (shape->input_count < 1 || shape->input_count > 2 || shape->input_cols[0] != 0 || shape->input_keys[0] == 0)
         FAIL(INVALID, "expected the field of the trees, and at most the vectors of their words, found %u inputs",
-             s->input_count);
-    bool has_words = s->input_count == 2;
+             shape->input_count);
+    bool has_words = shape->input_count == 2;
     if (attr.batching >= TREE_BATCHINGS)
         FAIL(INVALID, "expected a batching below %d, found %u", TREE_BATCHINGS, attr.batching);
-    if (attr.gives > 1 || (has_words && (attr.dim == 0 || s->input_cols[1] % attr.dim != 0)))
+    if (attr.gives > 1 || (has_words && (attr.dim == 0 || shape->input_cols[1] % attr.dim != 0)))
         FAIL(INVALID, "expected vectors of dim = %u numbers, found %u columns", attr.dim,
-             has_words ? s->input_cols[1] : 0);
+             has_words ? shape->input_cols[1] : 0);
     struct cells cells = {.units = attr.units, .word_cols = has_words ? attr.dim : 0, .state_count = attr.state_count};
-    if (attr.automaton_words > s->program_count)
-        FAIL(INVALID, "expected an automaton within a program of %u words, found %u", s->program_count,
+    if (attr.automaton_words > shape->program_count)
+        FAIL(INVALID, "expected an automaton within a program of %u words, found %u", shape->program_count,
              attr.automaton_words);
-    const uint32_t cell_words = s->program_count - attr.automaton_words;
-    TRY(cells_check(&cells, s->program, cell_words));
-    TRY(automaton_check(s, cell_words, &attr, cells.kind_count));
+    const uint32_t cell_words = shape->program_count - attr.automaton_words;
+    TRY(cells_check(&cells, shape->program, cell_words));
+    TRY(automaton_check(shape, cell_words, &attr, cells.kind_count));
     if (2 * cells.product_count > OP_PARAMS_MAX)
         FAIL(INVALID, "expected at most %u affine(…) of different vectors in all cells, found %u", OP_PARAMS_MAX / 2,
              cells.product_count);
-    const uint32_t key_max = s->input_keys[0], *at = s->program, *end = at + cell_words;
+    const uint32_t key_max = shape->input_keys[0], *at = shape->program, *end = at + cell_words;
     struct cell_view view;
     for (uint32_t k = 0; at < end && cell_view_next(&at, end, &view); k++)
         for (uint32_t i = 0; i < view.cell->product_count; i++) {
             const struct cell_product *p = &view.products[i];
-            uint32_t rows = cell_product_cols(&cells, p), to = s->param_count;
+            uint32_t rows = cell_product_cols(&cells, p), to = shape->param_count;
             for (uint32_t j = 0; j < 2; j++, to++) {
-                snprintf(s->text[to], sizeof s->text[to], "%s%u.%u", j == 0 ? "weight" : "bias", k, i);
-                s->param[to].name = s->text[to];
-                s->param[to].rows = j == 0 ? rows : 1;
-                s->param[to].cols = p->output_count * attr.units;
-                s->param[to].init = j == 0 ? INIT_UNIFORM : INIT_ZEROS;
+                snprintf(shape->text[to], sizeof shape->text[to], "%s%u.%u", j == 0 ? "weight" : "bias", k, i);
+                shape->param[to].name = shape->text[to];
+                shape->param[to].rows = j == 0 ? rows : 1;
+                shape->param[to].cols = p->output_count * attr.units;
+                shape->param[to].init = j == 0 ? INIT_UNIFORM : INIT_ZEROS;
                 /* Glorot, Bengio, AISTATS 2010, eq. (16), for one output of the product. */
-                s->param[to].init_scale = j == 0 ? sqrtf(6.0f / ((float)rows + (float)attr.units)) : 0;
+                shape->param[to].init_scale = j == 0 ? sqrtf(6.0f / ((float)rows + (float)attr.units)) : 0;
             }
-            s->param_count = to;
+            shape->param_count = to;
         }
     struct tree_frame frame;
     struct layout sum = {0};
@@ -151,13 +151,13 @@ status op_tree_shape(struct op_shape *s, const struct graph_table *tables, uint3
         FAIL(INVALID,
              "expected at most %u numbers an example, found %zu; lower units, or ids_max of the field of trees",
              OP_COLS_MAX, sum.bytes / sizeof(float));
-    s->output_cols = (uint32_t)out_cols;
-    s->saved[0].name = "frame";
-    s->saved[0].cols = (uint32_t)(sum.bytes / sizeof(float));
-    s->saved[0].type = TENSOR_U32;
-    s->saved_count = 1;
-    s->flops_forward = cells.flops * key_max;
-    s->flops_backward = 2 * cells.flops * key_max;
+    shape->output_cols = (uint32_t)out_cols;
+    shape->saved[0].name = "frame";
+    shape->saved[0].cols = (uint32_t)(sum.bytes / sizeof(float));
+    shape->saved[0].type = TENSOR_U32;
+    shape->saved_count = 1;
+    shape->flops_forward = cells.flops * key_max;
+    shape->flops_backward = 2 * cells.flops * key_max;
     return ST_OK;
 }
 

@@ -54,11 +54,11 @@ float optimizer_rate(const struct graph *g, const struct graph_optimizer *o, uin
  * l2 and l1. The subgradient of l1 at 0 is 0. */
 static inline float optimizer_gradient(const struct graph_optimizer *o, float weight, float grad, float scale)
 {
-    float g = grad * scale, clip = o->clip_value;
-    if (clip > 0) g = g > clip ? clip : g < -clip ? -clip : g;
-    g += o->l2 * weight;
-    if (o->l1 > 0) g += weight > 0 ? o->l1 : weight < 0 ? -o->l1 : 0;
-    return g;
+    float gradient = grad * scale, clip = o->clip_value;
+    if (clip > 0) gradient = gradient > clip ? clip : gradient < -clip ? -clip : gradient;
+    gradient += o->l2 * weight;
+    if (o->l1 > 0) gradient += weight > 0 ? o->l1 : weight < 0 ? -o->l1 : 0;
+    return gradient;
 }
 /* Sums of squares in double: element i is added to part i % OPTIMIZER_SQUARES, then the parts are added along
  * a tree. So vectors of any width give the same bits. */

@@ -97,8 +97,8 @@ status schedule_parse(const char *text, uint32_t rules, struct graph_schedule *o
     }
     out->kind = kind;
     double value[KEYED_PARAM_MAX] = {0};
-    const struct schedule *s = &schedule_table[kind];
-    TRY(keyed_read(text, s->name, s->name, s->params, rules, value));
+    const struct schedule *schedule = &schedule_table[kind];
+    TRY(keyed_read(text, schedule->name, schedule->name, schedule->params, rules, value));
     memcpy(out->param, value, sizeof out->param);
     return ST_OK;
 }

@@ -140,10 +140,10 @@ static void batches_sort(struct tree_frame *f, uint32_t *counts)
 static void edges_place(struct tree_frame *f)
 {
     f->edge_at[0] = 0;
-    for (uint32_t r = 0, at = 0; r < f->nodes.count; r++) {
-        uint32_t node = f->node_at[r];
+    for (uint32_t row = 0, at = 0; row < f->nodes.count; row++) {
+        uint32_t node = f->node_at[row];
         for (uint32_t e = f->nodes.child_begin[node]; e < f->nodes.child_begin[node + 1]; e++) f->edge_row[e] = at++;
-        f->edge_at[r + 1] = at;
+        f->edge_at[row + 1] = at;
     }
 }
 
