@@ -153,45 +153,45 @@ static inline void rig_input_make(struct rig *r, uint32_t example_count)
     CHECK(m->key != NULL && m->key_home != NULL);
 }
 
-static inline void rig_rows_make(struct rig *r, uint32_t table)
+static inline void rig_rows_make(struct rig *r, uint32_t index)
 {
     const struct graph *g = r->g;
     const struct micro_batch *m = &r->m;
-    struct ticket_table *t = &r->ticket.table[table];
-    uint32_t dim = g->tables[table].dim, position_count = 0;
-    graph_table_serves(g, table, r->serves);
-    t->unique_of = rig_take(m->key_count * sizeof *t->unique_of);
-    t->span = rig_take(m->key_count * sizeof *t->span);
-    t->occurrence_begin = rig_take((m->key_count + 1) * sizeof *t->occurrence_begin);
-    t->occurrence = rig_take(m->key_count * sizeof *t->occurrence);
-    t->lane_row = rig_take(m->key_count * sizeof *t->lane_row);
-    t->row = rig_take(m->key_count * sizeof *t->row);
+    struct ticket_table *table = &r->ticket.table[index];
+    uint32_t dim = g->tables[index].dim, position_count = 0;
+    graph_table_serves(g, index, r->serves);
+    table->unique_of = rig_take(m->key_count * sizeof *table->unique_of);
+    table->span = rig_take(m->key_count * sizeof *table->span);
+    table->occurrence_begin = rig_take((m->key_count + 1) * sizeof *table->occurrence_begin);
+    table->occurrence = rig_take(m->key_count * sizeof *table->occurrence);
+    table->lane_row = rig_take(m->key_count * sizeof *table->lane_row);
+    table->row = rig_take(m->key_count * sizeof *table->row);
     uint64_t *unique_key = rig_take(m->key_count * sizeof *unique_key);
     for (uint32_t p = 0; p < m->key_count; p++) {
-        t->unique_of[p] = UINT32_MAX; /* whoever uses it for a field that the table does not serve goes far astray */
+        table->unique_of[p] = UINT32_MAX; /* a use for a field that the table does not serve goes far astray */
         if (!r->serves[m->key_home[p] % g->field_count]) continue;
         uint32_t u = 0;
-        while (u < t->unique_count && unique_key[u] != m->key[p]) u++;
-        t->unique_of[p] = u;
-        if (u < t->unique_count) continue;
-        unique_key[t->unique_count++] = m->key[p];
-        t->span[u] = rig_take(g->tables[table].span_floats * sizeof(float));
-        for (uint32_t d = 0; d < dim; d++) t->span[u][d] = rig_value(r, 1);
+        while (u < table->unique_count && unique_key[u] != m->key[p]) u++;
+        table->unique_of[p] = u;
+        if (u < table->unique_count) continue;
+        unique_key[table->unique_count++] = m->key[p];
+        table->span[u] = rig_take(g->tables[index].span_floats * sizeof(float));
+        for (uint32_t d = 0; d < dim; d++) table->span[u][d] = rig_value(r, 1);
     }
-    for (uint32_t u = 0; u < t->unique_count; u++) {
-        t->occurrence_begin[u] = position_count;
+    for (uint32_t u = 0; u < table->unique_count; u++) {
+        table->occurrence_begin[u] = position_count;
         for (uint32_t p = 0; p < m->key_count; p++)
-            if (t->unique_of[p] == u) t->occurrence[position_count++] = p;
-        t->lane_row[u] = t->unique_count - 1 - u; /* any order will do */
-        t->row[u] = u;
+            if (table->unique_of[p] == u) table->occurrence[position_count++] = p;
+        table->lane_row[u] = table->unique_count - 1 - u; /* any order will do */
+        table->row[u] = u;
     }
-    t->occurrence_begin[t->unique_count] = position_count;
-    t->row_count = t->unique_count;
+    table->occurrence_begin[table->unique_count] = position_count;
+    table->row_count = table->unique_count;
     free(unique_key);
     uint32_t *lookups = rig_take(g->lookup_count * sizeof *lookups);
-    uint32_t lookup_count = graph_table_lookups(g, table, lookups);
+    uint32_t lookup_count = graph_table_lookups(g, index, lookups);
     for (uint32_t i = 0; i < lookup_count; i++)
-        r->table_grad[lookups[i]] = rig_take((size_t)t->unique_count * dim * sizeof(float));
+        r->table_grad[lookups[i]] = rig_take((size_t)table->unique_count * dim * sizeof(float));
     free(lookups);
 }
 
@@ -248,10 +248,10 @@ static inline void rig_open(struct rig *r, const struct graph *g, uint64_t seed,
 static inline void rig_close(struct rig *r)
 {
     for (uint32_t i = 0; i < r->ticket.table_count; i++) {
-        struct ticket_table *t = &r->ticket.table[i];
-        for (uint32_t u = 0; u < t->unique_count; u++) free(t->span[u]);
-        free(t->unique_of), free(t->span), free(t->occurrence_begin), free(t->occurrence), free(t->lane_row),
-            free(t->row);
+        struct ticket_table *table = &r->ticket.table[i];
+        for (uint32_t u = 0; u < table->unique_count; u++) free(table->span[u]);
+        free(table->unique_of), free(table->span), free(table->occurrence_begin), free(table->occurrence),
+            free(table->lane_row), free(table->row);
     }
     for (uint32_t i = 0; i < r->g->lookup_count; i++) free(r->table_grad[i]);
     free(r->ticket.table), free(r->table_grad), free(r->tensor), free(r->serves);

@@ -546,23 +546,23 @@ static void params_of_nodes__any_cut__tiles_every_update(void **state)
         uint32_t n = g.forward_count;
         for (uint32_t first = 0; first <= n; first++)
             for (uint32_t second = first; second <= n; second++)
-                for (uint32_t u = 0; u < g.update_count && g.updates[u].table == GRAPH_NONE; u++) {
+                for (uint32_t update = 0; update < g.update_count && g.updates[update].table == GRAPH_NONE; update++) {
                     const uint32_t cut[] = {0, first, second, n};
-                    uint64_t at = g.updates[u].param_offset;
+                    uint64_t at = g.updates[update].param_offset;
                     for (int stage = 0; stage < 3; stage++) {
                         uint64_t offset, count;
-                        graph_params_of_nodes(&g, cut[stage], cut[stage + 1], u, &offset, &count);
+                        graph_params_of_nodes(&g, cut[stage], cut[stage + 1], update, &offset, &count);
                         assert_int_equal(offset, at);
                         for (uint32_t i = 0; i < g.tensor_count; i++) {
                             const struct graph_tensor *t = &g.tensors[i];
-                            if (t->kind != TENSOR_PARAM || t->update != u || t->is_alias) continue;
+                            if (t->kind != TENSOR_PARAM || t->update != update || t->is_alias) continue;
                             bool is_in =
                                 t->offset >= offset && t->offset + (uint64_t)t->rows * t->cols <= offset + count;
                             assert_int_equal(is_in, node_owns(&g, cut[stage], cut[stage + 1], t));
                         }
                         at += count;
                     }
-                    assert_int_equal(at, g.updates[u].param_offset + g.updates[u].param_count);
+                    assert_int_equal(at, g.updates[update].param_offset + g.updates[update].param_count);
                 }
         graph_close(&g);
     }

@@ -121,10 +121,10 @@ static void cells_check__damaged__is_refused_or_whole(void **state)
     static const uint32_t values[] = {0,          1,          2,          7,          64,        0xfff,
                                       0x10000000, 0x20000000, 0x50000001, 0x7fffffff, UINT32_MAX};
     for (uint32_t i = 0; i < count; i++)
-        for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
+        for (size_t value = 0; value < sizeof values / sizeof *values; value++) {
             uint32_t kept = words[i];
             struct cells cells = {.units = 3, .word_cols = 5, .state_count = 2};
-            words[i] = values[v];
+            words[i] = values[value];
             refused += cells_check(&cells, words, count) != ST_OK;
             words[i] = kept;
         }

@@ -270,11 +270,12 @@ static void graph_cut__two_slots__need_all_that_is_listed_and_no_more(void **sta
         assert_int_equal(cut.forward_bytes, forward_bytes);
         assert_int_equal(cut.backward_bytes, backward_bytes);
         /* A field is sent as long as an embedding behind the cut reads it. */
-        for (uint32_t n = 0; n < g.forward_count; n++) {
-            if (g.nodes[n].op != OP_ID_embed_bag || g.nodes[n].layer <= layer) continue;
-            for (uint32_t k = 0; k < g.nodes[n].input_count; k++) {
+        for (uint32_t node = 0; node < g.forward_count; node++) {
+            if (g.nodes[node].op != OP_ID_embed_bag || g.nodes[node].layer <= layer) continue;
+            for (uint32_t k = 0; k < g.nodes[node].input_count; k++) {
                 bool is_sent = false;
-                for (uint32_t i = 0; i < forward_count; i++) is_sent |= forward[i] == g.args[g.nodes[n].arg_begin + k];
+                for (uint32_t i = 0; i < forward_count; i++)
+                    is_sent |= forward[i] == g.args[g.nodes[node].arg_begin + k];
                 assert_true(is_sent);
             }
         }
@@ -285,10 +286,10 @@ static void graph_cut__two_slots__need_all_that_is_listed_and_no_more(void **sta
 
 /* --- stages ----------------------------------------------------------------------------------- */
 
-static bool list_has(const struct crossing *c, enum crossing_list list, uint32_t tensor)
+static bool list_has(const struct crossing *crossing, enum crossing_list list, uint32_t tensor)
 {
-    for (uint32_t i = 0; i < c->count[list]; i++)
-        if (c->tensor[list][i] == tensor) return true;
+    for (uint32_t i = 0; i < crossing->count[list]; i++)
+        if (crossing->tensor[list][i] == tensor) return true;
     return false;
 }
 
@@ -314,7 +315,7 @@ static void crossing_find__any_stage__agrees_with_the_cuts_around_it(void **stat
         for (uint32_t last = first; last < g.layer_count; last++) {
             uint32_t list[CUT_LISTS][128], count[CUT_LISTS] = {0}, losses = 0;
             bool has[CUT_LISTS][128] = {{false}};
-            struct crossing c;
+            struct crossing crossing;
             assert_true(g.tensor_count <= 128);
             struct cut cut;
             if (first > 0)
@@ -326,24 +327,25 @@ static void crossing_find__any_stage__agrees_with_the_cuts_around_it(void **stat
                              ST_OK);
             for (uint32_t l = 0; l < CUT_LISTS; l++)
                 for (uint32_t i = 0; i < count[l]; i++) has[l][list[l][i]] = true;
-            assert_int_equal(crossing_find(&c, &g, first, last), ST_OK);
+            assert_int_equal(crossing_find(&crossing, &g, first, last), ST_OK);
             for (uint32_t t = 0; t < g.tensor_count; t++) {
                 bool is_own = is_made(&g, first, last, t), is_activation = g.tensors[t].kind == TENSOR_ACTIVATION;
-                assert_int_equal(list_has(&c, CROSSING_FRONT, t), has[FRONT_SENT][t]);
-                assert_int_equal(list_has(&c, CROSSING_BEHIND, t), has[BEHIND_RETURNED][t]);
-                assert_int_equal(list_has(&c, CROSSING_FORWARD_OUT, t), has[BEHIND_SENT][t] && is_own);
-                assert_int_equal(list_has(&c, CROSSING_BACKWARD_BEGUN, t),
+                assert_int_equal(list_has(&crossing, CROSSING_FRONT, t), has[FRONT_SENT][t]);
+                assert_int_equal(list_has(&crossing, CROSSING_BEHIND, t), has[BEHIND_RETURNED][t]);
+                assert_int_equal(list_has(&crossing, CROSSING_FORWARD_OUT, t), has[BEHIND_SENT][t] && is_own);
+                assert_int_equal(list_has(&crossing, CROSSING_BACKWARD_BEGUN, t),
                                  has[FRONT_RETURNED][t] && !has[BEHIND_RETURNED][t]);
                 /* What is neither read here nor added to only passes by. */
-                if (list_has(&c, CROSSING_FORWARD_IN, t) && is_activation) assert_true(has[FRONT_SENT][t] && !is_own);
-                if (list_has(&c, CROSSING_BACKWARD_IN, t)) assert_true(has[BEHIND_RETURNED][t]);
-                if (list_has(&c, CROSSING_BACKWARD_OUT, t)) assert_true(has[FRONT_RETURNED][t]);
-                if (list_has(&c, CROSSING_HEADS, t)) assert_true(is_own && !has[BEHIND_SENT][t]);
-                losses += list_has(&c, CROSSING_LOSSES, t);
+                if (list_has(&crossing, CROSSING_FORWARD_IN, t) && is_activation)
+                    assert_true(has[FRONT_SENT][t] && !is_own);
+                if (list_has(&crossing, CROSSING_BACKWARD_IN, t)) assert_true(has[BEHIND_RETURNED][t]);
+                if (list_has(&crossing, CROSSING_BACKWARD_OUT, t)) assert_true(has[FRONT_RETURNED][t]);
+                if (list_has(&crossing, CROSSING_HEADS, t)) assert_true(is_own && !has[BEHIND_SENT][t]);
+                losses += list_has(&crossing, CROSSING_LOSSES, t);
             }
-            assert_int_equal(c.has_loss, last + 1 == g.layer_count);
-            assert_int_equal(losses > 0, c.has_loss);
-            crossing_free(&c);
+            assert_int_equal(crossing.has_loss, last + 1 == g.layer_count);
+            assert_int_equal(losses > 0, crossing.has_loss);
+            crossing_free(&crossing);
         }
     graph_close(&g);
 }

@@ -125,12 +125,12 @@ static void gradient__case__equals_central_difference(void **state)
         distance_assert(&sum, test->name, graph_string(&g, t->name));
     }
     for (uint32_t i = 0; i < g.table_count; i++) {
-        const struct ticket_table *t = &r.ticket.table[i];
+        const struct ticket_table *table = &r.ticket.table[i];
         struct distance sum = {0};
-        for (uint32_t u = 0; u < t->unique_count; u++)
+        for (uint32_t u = 0; u < table->unique_count; u++)
             for (uint32_t d = 0; d < g.tables[i].dim; d++)
-                distance_add(&r, &sum, &t->span[u][d],
-                             row_gradient(&r, i, (size_t)t->lane_row[u] * g.tables[i].dim + d));
+                distance_add(&r, &sum, &table->span[u][d],
+                             row_gradient(&r, i, (size_t)table->lane_row[u] * g.tables[i].dim + d));
         distance_assert(&sum, test->name, graph_string(&g, g.tables[i].name));
     }
     if (r.m.weight == weight) r.m.weight = NULL;
@@ -173,8 +173,8 @@ static void backward__two_lookups_of_a_table__add_apart(void **state)
     assert_int_equal(g.lookup_count, 2);
     rig_open(&r, &g, SEED, EXAMPLES);
     rig_forward(&r);
-    const struct ticket_table *t = &r.ticket.table[0];
-    size_t floats = (size_t)t->unique_count * g.tables[0].dim;
+    const struct ticket_table *table = &r.ticket.table[0];
+    size_t floats = (size_t)table->unique_count * g.tables[0].dim;
     float *first = rig_take(floats * sizeof *first);
     bool is_any[2] = {false, false};
     for (uint32_t i = g.forward_count; i < g.node_count; i++) {
@@ -185,11 +185,12 @@ static void backward__two_lookups_of_a_table__add_apart(void **state)
     assert_memory_equal(first, r.table_grad[1], floats * sizeof *first);
     for (uint32_t p = 0; p < r.m.key_count; p++) {
         uint32_t lookup = r.m.key_home[p] % g.field_count >= 2;
-        const float *other = r.table_grad[!lookup] + (size_t)t->lane_row[t->unique_of[p]] * g.tables[0].dim;
+        const float *other = r.table_grad[!lookup] + (size_t)table->lane_row[table->unique_of[p]] * g.tables[0].dim;
         /* The keys of a field are its own, so a row belongs to one of the two. */
         for (uint32_t d = 0; d < g.tables[0].dim; d++) {
             assert_true(other[d] == 0);
-            is_any[lookup] = is_any[lookup] || r.table_grad[lookup][(size_t)t->lane_row[t->unique_of[p]] * 3 + d] != 0;
+            is_any[lookup] =
+                is_any[lookup] || r.table_grad[lookup][(size_t)table->lane_row[table->unique_of[p]] * 3 + d] != 0;
         }
     }
     assert_true(is_any[0] && is_any[1]);

@@ -54,8 +54,8 @@ static const struct {
 
 static const struct graph_layer *layer_of(const struct graph *g, const char *name)
 {
-    for (uint32_t l = 0; l < g->layer_count; l++)
-        if (strcmp(graph_string(g, g->layers[l].name), name) == 0) return &g->layers[l];
+    for (uint32_t layer = 0; layer < g->layer_count; layer++)
+        if (strcmp(graph_string(g, g->layers[layer].name), name) == 0) return &g->layers[layer];
     fail_msg("no layer %s", name);
     return NULL;
 }

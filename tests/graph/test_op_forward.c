@@ -79,9 +79,9 @@ static void tanh_forward__everywhere__is_within_an_ulp(void **state)
 {
     (void)state;
     double worst = 0;
-    for (double x = 1e-6; x < 12; x *= 1.001) {
-        double expected = tanh((double)(float)x),
-               error = fabs((double)activation_apply(ACT_TANH, 0, (float)x) - expected) / expected;
+    for (double value = 1e-6; value < 12; value *= 1.001) {
+        double expected = tanh((double)(float)value),
+               error = fabs((double)activation_apply(ACT_TANH, 0, (float)value) - expected) / expected;
         if (error > worst) worst = error;
     }
     if (worst > 6.1e-8) fail_msg("relative error of %g", worst);
@@ -115,14 +115,14 @@ static void bce_logits_forward__extreme_logits__are_finite(void **state)
 }
 
 /* Runs a head over one row of `cols` columns and a second input of `second_cols` (0: none), and returns its output. */
-static float head_value(op_id op, const void *attr, size_t attr_bytes, const float *x, uint32_t cols,
+static float head_value(op_id op, const void *attr, size_t attr_bytes, const float *first, uint32_t cols,
                         const float *second, uint32_t second_cols)
 {
     struct single s;
     float out, saved[LOSS_SAVED_COLS];
     single_open(&s, op, attr, attr_bytes, second_cols ? 2 : 1);
     s.node.saved_count = 1;
-    s.views[0] = (struct view){(float *)(uintptr_t)x, 1, cols, cols};
+    s.views[0] = (struct view){(float *)(uintptr_t)first, 1, cols, cols};
     s.views[1] = (struct view){(float *)(uintptr_t)second, 1, second_cols, second_cols};
     s.views[second_cols ? 2 : 1] = (struct view){&out, 1, 1, 1};
     s.views[second_cols ? 3 : 2] = (struct view){saved, 1, LOSS_SAVED_COLS, LOSS_SAVED_COLS};
@@ -137,7 +137,7 @@ static void losses_forward__known_inputs__known_outputs(void **state)
     static const struct {
         op_id op;
         struct loss_attr attr;
-        float x[3];
+        float first[3];
         uint32_t cols;
         float second[3];
         uint32_t second_cols;
@@ -178,7 +178,7 @@ static void losses_forward__known_inputs__known_outputs(void **state)
          1.8619948040582513},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        float out = head_value(cases[i].op, &cases[i].attr, sizeof cases[i].attr, cases[i].x, cases[i].cols,
+        float out = head_value(cases[i].op, &cases[i].attr, sizeof cases[i].attr, cases[i].first, cases[i].cols,
                                cases[i].second, cases[i].second_cols);
         if (isnan(cases[i].loss) ? isnan(out) : fabs((double)out - cases[i].loss) <= 2e-7 * fabs(cases[i].loss))
             continue;
@@ -193,7 +193,7 @@ static void metrics_forward__known_inputs__known_outputs(void **state)
     static const struct {
         op_id op;
         struct metric_attr attr;
-        float x[5];
+        float first[5];
         uint32_t cols;
         float second[5];
         uint32_t second_cols;
@@ -229,7 +229,7 @@ static void metrics_forward__known_inputs__known_outputs(void **state)
         {OP_ID_accuracy, {1, 0}, {1}, 1, {1}, 1, 0.5f},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        float out = head_value(cases[i].op, &cases[i].attr, sizeof cases[i].attr, cases[i].x, cases[i].cols,
+        float out = head_value(cases[i].op, &cases[i].attr, sizeof cases[i].attr, cases[i].first, cases[i].cols,
                                cases[i].second, cases[i].second_cols);
         if (isnan(cases[i].value) ? isnan(out) : fabsf(out - cases[i].value) <= 1e-7f) continue;
         fail_msg("case %zu: expected %.9g, found %.9g", i, (double)cases[i].value, (double)out);
@@ -275,8 +275,8 @@ static void dropout_forward__training__keeps_and_scales_the_right_share(void **s
 static void embed_bag_forward__each_pool__by_hand(void **state)
 {
     (void)state;
-    static float a[] = {1, -2}, b[] = {3, -4}, c[] = {1, -8};
-    float *span[] = {a, b, c};
+    static float row_a[] = {1, -2}, row_b[] = {3, -4}, row_c[] = {1, -8};
+    float *span[] = {row_a, row_b, row_c};
     uint32_t unique_of[] = {0, 1, 0, 2, 0}, key_begin[] = {0, 2, 2, 3, 5};
     struct ticket_table table = {.unique_of = unique_of, .span = span, .unique_count = 3};
     struct ticket ticket = {.table_count = 1, .table = &table};
