@@ -88,16 +88,16 @@ static void bench_gemm__the_grid__shares_of_the_peak(void **state)
 static void bench_shape_parse__texts__three_sizes_or_none(void **state)
 {
     (void)state;
-    struct bench_product p;
-    assert_ok(bench_shape_parse("1x16384x999", &p));
-    assert_int_equal(p.M, 1);
-    assert_int_equal(p.N, 16384);
-    assert_int_equal(p.K, 999);
+    struct bench_product product;
+    assert_ok(bench_shape_parse("1x16384x999", &product));
+    assert_int_equal(product.M, 1);
+    assert_int_equal(product.N, 16384);
+    assert_int_equal(product.K, 999);
     static const char *const wrong[] = {"",          "1",      "1x2",    "1x2x",  "1x2x3x", "1x2x3x4", "0x2x3", "1x2x0",
                                         "1x16385x3", "-1x2x3", "1x 2x3", "1X2x3", " 1x2x3", "ax2x3",   "1x2x3 "};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char expected[128];
-        assert_int_equal(bench_shape_parse(wrong[i], &p), ST_USAGE);
+        assert_int_equal(bench_shape_parse(wrong[i], &product), ST_USAGE);
         snprintf(expected, sizeof expected,
                  "--shape: expected MxNxK, each from 1 to 16384, as in 512x64x256, found \"%s\"", wrong[i]);
         assert_message(expected);
@@ -167,43 +167,44 @@ static void bench_rows__bytes__are_the_table(void **state)
 static void sparse_bench__parts__that_are_asked_for(void **state)
 {
     (void)state;
-    struct sparse_bench_options o = {.is_keyed = true,
-                                     .row_count = 3000,
-                                     .dim = 4,
-                                     .optimizer = OPTIMIZER_ID_adagrad,
-                                     .field_count = 3,
-                                     .keys_a_field = 2,
-                                     .example_count = 10,
-                                     .threads = 1,
-                                     .isa = "base"};
+    struct sparse_bench_options options = {.is_keyed = true,
+                                           .row_count = 3000,
+                                           .dim = 4,
+                                           .optimizer = OPTIMIZER_ID_adagrad,
+                                           .field_count = 3,
+                                           .keys_a_field = 2,
+                                           .example_count = 10,
+                                           .threads = 1,
+                                           .isa = "base"};
     struct sparse_bench *b;
-    struct sparse_figures f;
+    struct sparse_figures figures;
     uint64_t rows;
     fixture_clock_set(STEP_NS, false);
-    assert_ok(sparse_bench_open(&b, &o));
+    assert_ok(sparse_bench_open(&b, &options));
     float *at = sparse_bench_table(b, &rows);
     assert_int_equal(rows, 3000);
     assert_int_equal((uintptr_t)at % 64, 0);
-    assert_ok(sparse_bench_run(b, 61, &f)); /* two micro-batches of 60 */
-    for (int part = 0; part < SPARSE_PART_COUNT; part++) assert_true(fabs(f.ns[part] - 2e6 / 120) < 1e-6);
-    assert_true(f.unique_share > 0.9 && f.unique_share <= 1);
+    assert_ok(sparse_bench_run(b, 61, &figures)); /* two micro-batches of 60 */
+    for (int part = 0; part < SPARSE_PART_COUNT; part++) assert_true(fabs(figures.ns[part] - 2e6 / 120) < 1e-6);
+    assert_true(figures.unique_share > 0.9 && figures.unique_share <= 1);
     sparse_bench_close(b);
-    o.only = 1u << SPARSE_PREPARE | 1u << SPARSE_BACKWARD;
-    o.skew = 1.5; /* the first of a thousand ranks comes with 1 - 2^-0.5 of all keys */
-    assert_ok(sparse_bench_open(&b, &o));
-    assert_ok(sparse_bench_run(b, 60, &f));
-    assert_true(f.ns[SPARSE_PREPARE] > 1e4 && f.ns[SPARSE_BACKWARD] > 1e4);
-    assert_true(f.ns[SPARSE_NUMBER] == 0 && f.ns[SPARSE_FORWARD] == 0 && f.ns[SPARSE_UPDATE] == 0);
-    assert_true(f.unique_share > 0.3 && f.unique_share < 0.8);
+    options.only = 1u << SPARSE_PREPARE | 1u << SPARSE_BACKWARD;
+    options.skew = 1.5; /* the first of a thousand ranks comes with 1 - 2^-0.5 of all keys */
+    assert_ok(sparse_bench_open(&b, &options));
+    assert_ok(sparse_bench_run(b, 60, &figures));
+    assert_true(figures.ns[SPARSE_PREPARE] > 1e4 && figures.ns[SPARSE_BACKWARD] > 1e4);
+    assert_true(figures.ns[SPARSE_NUMBER] == 0 && figures.ns[SPARSE_FORWARD] == 0 && figures.ns[SPARSE_UPDATE] == 0);
+    assert_true(figures.unique_share > 0.3 && figures.unique_share < 0.8);
     sparse_bench_close(b);
-    o.is_keyed = false, o.only = 0, o.skew = 0;
-    assert_ok(sparse_bench_open(&b, &o));
+    options.is_keyed = false, options.only = 0, options.skew = 0;
+    assert_ok(sparse_bench_open(&b, &options));
     (void)sparse_bench_table(b, &rows);
     assert_int_equal(rows, 3000);
-    assert_ok(sparse_bench_run(b, 1, &f));
-    assert_true(f.ns[SPARSE_PREPARE] == 0 && f.ns[SPARSE_NUMBER] == 0);
-    for (int part = SPARSE_FORWARD; part < SPARSE_PART_COUNT; part++) assert_true(fabs(f.ns[part] - 1e6 / 60) < 1e-6);
-    assert_true(f.unique_share == 1);
+    assert_ok(sparse_bench_run(b, 1, &figures));
+    assert_true(figures.ns[SPARSE_PREPARE] == 0 && figures.ns[SPARSE_NUMBER] == 0);
+    for (int part = SPARSE_FORWARD; part < SPARSE_PART_COUNT; part++)
+        assert_true(fabs(figures.ns[part] - 1e6 / 60) < 1e-6);
+    assert_true(figures.unique_share == 1);
     sparse_bench_close(b);
 }
 
@@ -215,19 +216,19 @@ static void sparse_bench__skews__as_many_distinct_keys_as_the_density_gives(void
     enum { RANKS = 500, KEYS = 200 };
     fixture_clock_set(STEP_NS, false);
     for (int skew = 0; skew <= 2; skew++) {
-        const struct sparse_bench_options o = {.is_keyed = true,
-                                               .row_count = RANKS,
-                                               .dim = 4,
-                                               .optimizer = OPTIMIZER_ID_sgd,
-                                               .field_count = 1,
-                                               .keys_a_field = 1,
-                                               .example_count = KEYS,
-                                               .skew = skew,
-                                               .threads = 1,
-                                               .isa = "base",
-                                               .only = 1u << SPARSE_PREPARE};
+        const struct sparse_bench_options options = {.is_keyed = true,
+                                                     .row_count = RANKS,
+                                                     .dim = 4,
+                                                     .optimizer = OPTIMIZER_ID_sgd,
+                                                     .field_count = 1,
+                                                     .keys_a_field = 1,
+                                                     .example_count = KEYS,
+                                                     .skew = skew,
+                                                     .threads = 1,
+                                                     .isa = "base",
+                                                     .only = 1u << SPARSE_PREPARE};
         struct sparse_bench *b;
-        struct sparse_figures f;
+        struct sparse_figures figures;
         double distinct = 0;
         for (int rank = 1; rank <= RANKS; rank++) {
             const double p = skew == 0   ? 1.0 / RANKS
@@ -235,10 +236,11 @@ static void sparse_bench__skews__as_many_distinct_keys_as_the_density_gives(void
                                          : (1.0 / rank - 1.0 / (rank + 1)) / (1 - 1.0 / (RANKS + 1));
             distinct += 1 - pow(1 - p, KEYS);
         }
-        assert_ok(sparse_bench_open(&b, &o));
-        assert_ok(sparse_bench_run(b, 100 * KEYS, &f));
-        if (fabs(f.unique_share * KEYS / distinct - 1) > 0.03)
-            fail_msg("skew %d: %g of %d keys are distinct, expected %g", skew, f.unique_share * KEYS, KEYS, distinct);
+        assert_ok(sparse_bench_open(&b, &options));
+        assert_ok(sparse_bench_run(b, 100 * KEYS, &figures));
+        if (fabs(figures.unique_share * KEYS / distinct - 1) > 0.03)
+            fail_msg("skew %d: %g of %d keys are distinct, expected %g", skew, figures.unique_share * KEYS, KEYS,
+                     distinct);
         sparse_bench_close(b);
     }
 }
@@ -293,7 +295,7 @@ static void limit_rows__updates__visit_so_many_rows_all_over_the_table(void **st
         assert_int_equal(visited, ROWS);
         for (uint32_t i = ROWS * floats; i < ROWS * 64; i++) assert_true(rows[i] == 0);
         memset(rows, 0, sizeof rows);
-        (void)limit_rows(&l, 8, 1, NULL); /* it is known now */
+        (void)limit_rows(&l, 8, 1, NULL); /* how far ahead is known now */
         sum = 0;
         for (uint32_t r = 0; r < ROWS; r++) sum += (double)rows[r * floats];
         assert_true(fabs(sum / -1e-6 - 8) < 1e-3);
@@ -326,9 +328,9 @@ static void series__more_than_there_is_room_for__the_first_stay(void **state)
     assert_int_equal(s.count, SERIES_MAX);
     assert_true(series_spread(&s).greatest == 50);
     const struct series odd = {3, {5, -1, 2}}, even = {4, {5, -1, 2, 3}};
-    const struct spread a = series_spread(&odd), b = series_spread(&even);
-    assert_true(a.median == 2 && a.least == -1 && a.greatest == 5);
-    assert_true(b.median == 2.5 && b.least == -1 && b.greatest == 5);
+    const struct spread odd_spread = series_spread(&odd), even_spread = series_spread(&even);
+    assert_true(odd_spread.median == 2 && odd_spread.least == -1 && odd_spread.greatest == 5);
+    assert_true(even_spread.median == 2.5 && even_spread.least == -1 && even_spread.greatest == 5);
 }
 
 /* --- parse, ring, disk -------------------------------------------------------------------------- */

@@ -70,7 +70,10 @@ static size_t column(const struct line *line, uint32_t index, const char **begin
     return strcspn(at, "\t\n");
 }
 
-static bool lines_equal(const struct line *a, const struct line *b) { return memcmp(a, b, sizeof *a) == 0; }
+static bool lines_equal(const struct line *one, const struct line *other)
+{
+    return memcmp(one, other, sizeof *one) == 0;
+}
 
 static void row__same_numbers__is_the_same_in_any_order(void **state)
 {
@@ -237,12 +240,12 @@ static void values__vocabulary_beyond_the_table__keep_the_tail_mass(void **state
 
     const double exponents[] = {0, 0.8, 1, 1.05};
     for (size_t e = 0; e < SCALED(sizeof exponents / sizeof *exponents); e++) {
-        double a = exponents[e], frequent_sum = 0, sum = 0;
+        double exponent = exponents[e], frequent_sum = 0, sum = 0;
         for (uint32_t k = 1; k <= VOCAB; k++) {
-            sum += pow(k, -a);
+            sum += pow(k, -exponent);
             if (k == FREQUENT) frequent_sum = sum;
         }
-        struct gen_criteo *gen = gen_open((struct gen_criteo_options){11, VOCAB, a});
+        struct gen_criteo *gen = gen_open((struct gen_criteo_options){11, VOCAB, exponent});
         uint32_t frequent_count = 0, present = 0;
         for (uint64_t row = 0; row < ROWS; row++) {
             uint32_t value = last_value(gen, row);

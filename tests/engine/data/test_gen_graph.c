@@ -363,8 +363,9 @@ static void gen_graph_open__no_memory__says_so_fault(void **state)
         const enum reader_format format = (enum reader_format)s.settings.data_format;
         EACH_ALLOCATION_FAILS(gen_graph_open(&gen, &(struct gen_graph_options){&s.schema.reader, format, 3, 10, 1}),
                               gen_graph_close(gen));
-        const struct gen_memory_options o = {.format = format, .schema = &s.schema.reader, .row_count = 3, .vocab = 10};
-        EACH_ALLOCATION_FAILS(gen_memory_open(&data, &o), gen_memory_close(&data));
+        const struct gen_memory_options options = {
+            .format = format, .schema = &s.schema.reader, .row_count = 3, .vocab = 10};
+        EACH_ALLOCATION_FAILS(gen_memory_open(&data, &options), gen_memory_close(&data));
         scene_close(&s);
     }
 }

@@ -227,10 +227,10 @@ static void scene_close(struct scene *s)
 static void example_set(struct scene *s, uint32_t b, float logit, float label, float weight)
 {
     for (uint32_t h = 0; h < 2; h++) {
-        const struct view x = op_in(&s->r.context, s->heads.items[h].node, 0),
-                          y = op_in(&s->r.context, s->heads.items[h].node, 1);
-        x.data[b * x.stride] = logit * (float)(h + 1);
-        y.data[b * y.stride] = label;
+        const struct view logits = op_in(&s->r.context, s->heads.items[h].node, 0),
+                          labels = op_in(&s->r.context, s->heads.items[h].node, 1);
+        logits.data[b * logits.stride] = logit * (float)(h + 1);
+        labels.data[b * labels.stride] = label;
     }
     s->weight[b] = weight;
 }
@@ -284,7 +284,7 @@ struct group {
     double weights, loss, squares;
 };
 
-static void group_check(const json_t *event, const char *set, const struct group *g)
+static void group_check(const json_t *event, const char *set, const struct group *group)
 {
     const json_t *heads = json_object_get(event, "heads");
     assert_string_equal(json_string_value(json_object_get(event, "event")), "eval_by");
@@ -293,21 +293,21 @@ static void group_check(const json_t *event, const char *set, const struct group
         assert_string_equal(json_string_value(json_object_get(event, "set")), set);
     else
         assert_null(json_object_get(event, "set"));
-    if (g->value)
-        assert_string_equal(json_string_value(json_object_get(event, "value")), g->value);
+    if (group->value)
+        assert_string_equal(json_string_value(json_object_get(event, "value")), group->value);
     else
-        assert_int_equal(json_integer_value(json_object_get(event, "other_values")), g->others);
-    assert_int_equal(json_object_get(event, "value") != NULL, g->value != NULL);
-    assert_int_equal(json_object_get(event, "other_values") != NULL, g->value == NULL);
-    assert_int_equal(json_integer_value(json_object_get(event, "samples")), g->count);
-    assert_true(fabs(json_number_value(json_object_get(event, "logloss")) - g->loss / g->weights) < 1e-6);
+        assert_int_equal(json_integer_value(json_object_get(event, "other_values")), group->others);
+    assert_int_equal(json_object_get(event, "value") != NULL, group->value != NULL);
+    assert_int_equal(json_object_get(event, "other_values") != NULL, group->value == NULL);
+    assert_int_equal(json_integer_value(json_object_get(event, "samples")), group->count);
+    assert_true(fabs(json_number_value(json_object_get(event, "logloss")) - group->loss / group->weights) < 1e-6);
     assert_int_equal(json_array_size(heads), 2);
     for (size_t h = 0; h < 2; h++)
         assert_string_equal(json_string_value(json_object_get(json_array_get(heads, h), "name")), h ? "sq" : "bce");
     const double loss = json_number_value(json_object_get(json_array_get(heads, 0), "logloss")),
                  rmse = json_number_value(json_object_get(json_array_get(heads, 1), "rmse"));
-    assert_true(fabs(loss - g->loss / g->weights) < 1e-6);
-    assert_true(fabs(rmse - sqrt(g->squares / g->weights)) < 1e-6);
+    assert_true(fabs(loss - group->loss / group->weights) < 1e-6);
+    assert_true(fabs(rmse - sqrt(group->squares / group->weights)) < 1e-6);
 }
 
 /* 9,000 examples whose values come in an order of their own: 1,500 values, so that index and texts grow. */
@@ -339,13 +339,13 @@ static void by_value__many_values__those_with_most_examples_and_the_others(void 
                     snprintf(line, sizeof line, "%s", groups[i].value);
                 else
                     snprintf(line, sizeof line, "v%u", example % VALUES);
-                struct group *g = &groups[i];
+                struct group *group = &groups[i];
                 put(c, line);
                 example_set(&s, b, logit, label, weight);
-                g->count++;
-                g->weights += (double)weight;
-                g->loss += (double)weight * log_loss((double)logit, (double)label);
-                g->squares += (double)weight * pow(2 * (double)logit - (double)label, 2);
+                group->count++;
+                group->weights += (double)weight;
+                group->loss += (double)weight * log_loss((double)logit, (double)label);
+                group->squares += (double)weight * pow(2 * (double)logit - (double)label, 2);
             }
             assert_ok(by_value_add(by, slot_of(&s, step, 0, count), NULL));
         }

@@ -56,18 +56,19 @@ static void evaluate_shares__by_the_text_that_is_read(void **state)
     static struct setup s;
     double share[2];
     const char *data = bytes_put("data", 4000), *other = bytes_put("other", 1000);
-    struct evaluate_options o[2] = {{.paths = data, .lines = READER_HELD_OUT}, {.paths = other, .lines = READER_ALL}};
+    struct evaluate_options options[2] = {{.paths = data, .lines = READER_HELD_OUT},
+                                          {.paths = other, .lines = READER_ALL}};
     s.settings.data_eval_fraction = 0.25;
-    evaluate_shares(&s, o, 1, data, share);
+    evaluate_shares(&s, options, 1, data, share);
     assert_true(fabs(share[0] - 0.25) < 1e-12);
-    evaluate_shares(&s, o, 2, data, share);
+    evaluate_shares(&s, options, 2, data, share);
     assert_true(fabs(share[0] - 0.2) < 1e-12 && fabs(share[1] - 0.2) < 1e-12);
     s.settings.data_eval_fraction = 0;
-    evaluate_shares(&s, o + 1, 1, data, share);
+    evaluate_shares(&s, options + 1, 1, data, share);
     assert_true(fabs(share[0] - 0.2) < 1e-12);
     /* A tenth for all where it cannot be told. */
-    o[1].paths = "-";
-    evaluate_shares(&s, o, 2, data, share);
+    options[1].paths = "-";
+    evaluate_shares(&s, options, 2, data, share);
     assert_true(share[0] == 0.05 && share[1] == 0.05);
 }
 
@@ -237,7 +238,7 @@ static void eval_feeds__sets__are_opened_and_measured_in_turn(void **state)
     for (uint32_t i = 0; i < 2; i++) {
         assert_ok(eval_feeds_open(&f, &o.session.crew, i));
         const struct feed *feed = f.feed;
-        assert_ok(eval_feeds_open(&f, &o.session.crew, i)); /* it is already */
+        assert_ok(eval_feeds_open(&f, &o.session.crew, i)); /* the feed is open already */
         assert_ptr_equal(f.feed, feed);
         assert_ok(eval_feeds_measure(&f, &o.session.crew, &heads, NULL));
     }

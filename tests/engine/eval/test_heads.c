@@ -88,17 +88,17 @@ static double at(struct view v, uint32_t b, uint32_t col) { return (double)v.dat
 /* Log loss and accuracy of four classes: the point of an example is shared by those that have the greatest logit. */
 static void softmax_means(const struct rig *r, const struct head *head, double means[2])
 {
-    struct view x = input_of(r, head, 0), label = input_of(r, head, 1);
+    struct view logits = input_of(r, head, 0), label = input_of(r, head, 1);
     for (uint32_t b = 0; b < r->m.example_count; b++) {
         uint32_t target = (uint32_t)at(label, b, 0), sharers = 0;
         double sum = 0;
         bool is_greatest = true;
         for (uint32_t j = 0; j < 4; j++) {
-            sum += exp(at(x, b, j));
-            sharers += at(x, b, j) == at(x, b, target);
-            is_greatest &= at(x, b, j) <= at(x, b, target);
+            sum += exp(at(logits, b, j));
+            sharers += at(logits, b, j) == at(logits, b, target);
+            is_greatest &= at(logits, b, j) <= at(logits, b, target);
         }
-        means[0] += (log(sum) - at(x, b, target)) / r->m.example_count;
+        means[0] += (log(sum) - at(logits, b, target)) / r->m.example_count;
         if (is_greatest) means[1] += 1.0 / sharers / r->m.example_count;
     }
 }

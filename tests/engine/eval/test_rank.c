@@ -101,7 +101,7 @@ static void crew_make(struct crew *c, struct setup *s, const char *text)
 
 static status line_write(void *writer, const char *line, size_t bytes) { return file_writer_put(writer, line, bytes); }
 
-/* Opens it for predictions, which go to the writer. */
+/* Opens a ranking for predictions, which go to the writer. */
 static struct rank *rank_make(struct crew *c, struct file_writer *writer)
 {
     struct rank *rank;
@@ -157,12 +157,12 @@ static status queries_sink(void *context, const struct slot *slot)
 static void plain_read_as(struct crew *c, const struct evaluate_options *queries)
 {
     const struct graph *g = &c->setup->graph;
-    const struct graph_node *m = &g->nodes[graph_match_of(g, rank_head(g))];
+    const struct graph_node *match = &g->nodes[graph_match_of(g, rank_head(g))];
     plain = (struct plain){.setup = c->setup,
-                           .query_tensor = g->args[m->arg_begin],
-                           .vectors_tensor = g->args[m->arg_begin + 1],
+                           .query_tensor = g->args[match->arg_begin],
+                           .vectors_tensor = g->args[match->arg_begin + 1],
                            .word_count = g->vocabularies[0].word_count};
-    memcpy(&plain.attr, m->attr, sizeof plain.attr);
+    memcpy(&plain.attr, match->attr, sizeof plain.attr);
     plain.dim = g->tensors[plain.query_tensor].cols;
     plain.vector = plain.dim + plain.attr.has_bias;
     plain.candidate_count = g->tensors[plain.vectors_tensor].cols / plain.vector;
@@ -202,11 +202,11 @@ static double length_of(const float *x)
 
 static double plain_score(uint32_t example, uint32_t w)
 {
-    const float *q = plain.query + example * plain.dim, *c = plain.word + w * plain.vector;
+    const float *q = plain.query + example * plain.dim, *word = plain.word + w * plain.vector;
     double sum = 0;
-    for (uint32_t d = 0; d < plain.dim; d++) sum += (double)q[d] * (double)c[d];
-    if (plain.attr.similarity == MATCH_COSINE) sum /= length_of(q) * length_of(c);
-    return (double)plain.attr.scale * sum + (plain.attr.has_bias ? (double)c[plain.dim] : 0);
+    for (uint32_t d = 0; d < plain.dim; d++) sum += (double)q[d] * (double)word[d];
+    if (plain.attr.similarity == MATCH_COSINE) sum /= length_of(q) * length_of(word);
+    return (double)plain.attr.scale * sum + (plain.attr.has_bias ? (double)word[plain.dim] : 0);
 }
 
 static uint64_t word_key(uint32_t w)
@@ -691,15 +691,16 @@ static void kernels__each_isa__agree_with_plain_loops(void **state)
     for (uint32_t i = 0; i < 3000; i++) x[i] = floorf(40 * sinf((float)i * 1.3f)) / 8;
     for (int isa = 0; isa <= ISA_avx512; isa++) {
         if (!isa_runs_here((enum isa)isa)) continue;
-        const struct cpu_kernels *k = all[isa];
-        const uint32_t words = 3 * k->panel_words;
-        k->score(scores, 256, query, DIM, ROWS, panels, 3, DIM);
+        const struct cpu_kernels *kernels = all[isa];
+        const uint32_t words = 3 * kernels->panel_words;
+        kernels->score(scores, 256, query, DIM, ROWS, panels, 3, DIM);
         for (uint32_t r = 0; r < ROWS; r++)
             for (uint32_t w = 0; w < words; w++) {
-                const float *panel = panels + w / k->panel_words * k->panel_words * (DIM + 1) + w % k->panel_words;
+                const float *panel =
+                    panels + w / kernels->panel_words * kernels->panel_words * (DIM + 1) + w % kernels->panel_words;
                 double sum = (double)panel[0];
                 for (uint32_t d = 0; d < DIM; d++)
-                    sum += (double)query[r * DIM + d] * (double)panel[(d + 1) * k->panel_words];
+                    sum += (double)query[r * DIM + d] * (double)panel[(d + 1) * kernels->panel_words];
                 assert_true(fabs(sum - (double)scores[r * 256 + w]) < 1e-5);
             }
         for (size_t count = 1; count < 3000; count += count < 80 ? 1 : 411) {
@@ -709,18 +710,18 @@ static void kernels__each_isa__agree_with_plain_loops(void **state)
             for (size_t i = 0; i < count; i++) greatest = x[i] > greatest ? x[i] : greatest;
             for (size_t i = 0; i < count; i++) sum += exp((double)(x[i] - greatest));
             for (size_t i = 0; i < count; i++) above += x[i] > 1, equal += x[i] == 1;
-            assert_true(k->greatest(x, count) == greatest);
-            assert_true(fabs(k->exp_sum(x, count, greatest) / sum - 1) < 1e-6);
-            k->above_count(x, count, 1, &found_above, &found_equal);
+            assert_true(kernels->greatest(x, count) == greatest);
+            assert_true(fabs(kernels->exp_sum(x, count, greatest) / sum - 1) < 1e-6);
+            kernels->above_count(x, count, 1, &found_above, &found_equal);
             assert_int_equal(found_above, above);
             assert_int_equal(found_equal, equal);
             size_t next = 0;
             for (size_t i = 0; i < count; i++) {
                 if (!(x[i] > 4.7f)) continue;
-                assert_int_equal(k->above_next(x, next, count, 4.7f), i);
+                assert_int_equal(kernels->above_next(x, next, count, 4.7f), i);
                 next = i + 1;
             }
-            assert_int_equal(k->above_next(x, next, count, 4.7f), count);
+            assert_int_equal(kernels->above_next(x, next, count, 4.7f), count);
         }
     }
 }

@@ -105,20 +105,20 @@ FIXTURE static status fixture_save(const struct model *model, const char *path)
     return model_save(model, &(struct model_save_options){.path = path, .keep = 1}, NULL);
 }
 
-/* Bit for bit, rows in the order of creation; of table t only row_count[t] rows of `a`, all of `b`. */
+/* Bit for bit, rows in the order of creation; of a table only row_count[table] rows of `a`, all of `b`. */
 FIXTURE static void fixture_assert_equal(const struct model *a, const struct model *b, const uint64_t *row_count)
 {
     const struct graph *g = a->graph;
     assert_memory_equal(a->param, b->param, g->header->param_floats * sizeof(float));
     assert_memory_equal(a->state, b->state, g->header->state_floats * sizeof(float));
     assert_memory_equal(&a->progress, &b->progress, sizeof a->progress);
-    for (uint32_t t = 0; t < g->table_count; t++) {
-        uint64_t rows = row_count ? row_count[t] : store_row_count(a->store, t);
-        assert_int_equal(store_row_count(b->store, t), rows);
+    for (uint32_t table = 0; table < g->table_count; table++) {
+        uint64_t rows = row_count ? row_count[table] : store_row_count(a->store, table);
+        assert_int_equal(store_row_count(b->store, table), rows);
         for (uint64_t row = 0; row < rows; row++) {
-            assert_int_equal(store_key(a->store, t, row), store_key(b->store, t, row));
-            assert_memory_equal(store_span(a->store, t, row), store_span(b->store, t, row),
-                                g->tables[t].span_floats * sizeof(float));
+            assert_int_equal(store_key(a->store, table, row), store_key(b->store, table, row));
+            assert_memory_equal(store_span(a->store, table, row), store_span(b->store, table, row),
+                                g->tables[table].span_floats * sizeof(float));
         }
     }
 }

@@ -158,10 +158,10 @@ static void manifest_read__the_golden_text__is_read_field_by_field(void **state)
                 m.best.evaluations_since == 5);
     assert_int_equal(m.data.file_count, 2);
     for (uint32_t i = 0; i < 2; i++) {
-        const struct model_data_file *f = &m.data.file[i];
-        assert_string_equal(f->name, i ? "b.tsv" : "a.tsv");
-        assert_int_equal(f->bytes, 21 + 2 * i);
-        assert_int_equal(f->xxh3, 22 + 2 * i);
+        const struct model_data_file *file = &m.data.file[i];
+        assert_string_equal(file->name, i ? "b.tsv" : "a.tsv");
+        assert_int_equal(file->bytes, 21 + 2 * i);
+        assert_int_equal(file->xxh3, 22 + 2 * i);
         const struct reader_mark *k = &m.data.mark[i];
         const uint64_t base = 30 + 10 * i;
         assert_true(k->example == base + 1 && k->path == i && k->byte == base + 3 && k->line == base + 4 &&

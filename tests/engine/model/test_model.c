@@ -84,15 +84,15 @@ static void model_row_init__any_key__vector_state_and_zero_counter(void **state)
     (void)state;
     struct model model;
     fixture_model(&model, 0, 0);
-    for (uint32_t t = 0; t < fixture_graph.table_count; t++) {
-        const struct graph_table *table = &fixture_graph.tables[t];
+    for (uint32_t table_index = 0; table_index < fixture_graph.table_count; table_index++) {
+        const struct graph_table *table = &fixture_graph.tables[table_index];
         const struct graph_optimizer *o = &fixture_graph.optimizers[table->optimizer];
         const struct optimizer *rule = &optimizer_table[o->kind];
         float span[64] = {0}, vector[64];
         const uint64_t key = UINT64_MAX - 7;
-        model_row_init(&model, t, key, span);
+        model_row_init(&model, table_index, key, span);
         random_fill(vector, table->dim, table->init, table->init_scale,
-                    random_stream(fixture_graph.header->seed, RANDOM_ROW, t), key);
+                    random_stream(fixture_graph.header->seed, RANDOM_ROW, table_index), key);
         assert_memory_equal(span, vector, table->dim * sizeof(float));
         for (uint32_t s = 0; s < rule->state_count; s++)
             for (uint32_t k = 0; k < table->dim; k++)
@@ -139,11 +139,11 @@ static void model_open__batch_norm__starts_at_ones_and_zeros(void **state)
     assert_ok(model_arrays_list(&arrays, &model, true));
     assert_int_equal(arrays.count, 10);
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
-        const struct model_array *a = arrays.items;
-        while (a < arrays.items + arrays.count && strcmp(a->name, expected[i].name) != 0) a++;
-        if (a == arrays.items + arrays.count) fail_msg("no array %s", expected[i].name);
-        for (uint32_t k = 0; k < a->cols; k++)
-            if (expected[i].first < 2) assert_true(a->data[k] == expected[i].first);
+        const struct model_array *array = arrays.items;
+        while (array < arrays.items + arrays.count && strcmp(array->name, expected[i].name) != 0) array++;
+        if (array == arrays.items + arrays.count) fail_msg("no array %s", expected[i].name);
+        for (uint32_t k = 0; k < array->cols; k++)
+            if (expected[i].first < 2) assert_true(array->data[k] == expected[i].first);
     }
     assert_int_equal(graph.header->state_floats, graph.updates[0].param_count);
     model_arrays_free(&arrays);
@@ -170,10 +170,10 @@ static void model_open__data_norm__starts_at_ten_thousand_examples(void **state)
     assert_ok(model_arrays_list(&arrays, &model, true));
     assert_int_equal(arrays.count, 7); /* and weight and bias of y, each with its state */
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
-        const struct model_array *a = arrays.items;
-        while (a < arrays.items + arrays.count && strcmp(a->name, expected[i].name) != 0) a++;
-        if (a == arrays.items + arrays.count) fail_msg("no array %s", expected[i].name);
-        for (uint32_t k = 0; k < a->cols; k++) assert_true(a->data[k] == expected[i].first);
+        const struct model_array *array = arrays.items;
+        while (array < arrays.items + arrays.count && strcmp(array->name, expected[i].name) != 0) array++;
+        if (array == arrays.items + arrays.count) fail_msg("no array %s", expected[i].name);
+        for (uint32_t k = 0; k < array->cols; k++) assert_true(array->data[k] == expected[i].first);
     }
     model_arrays_free(&arrays);
     model_close(&model);

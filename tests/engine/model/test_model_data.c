@@ -53,7 +53,7 @@ static void model_data_mark__any_place__keeps_the_last_mark_before_it(void **sta
     struct model_data data = {0};
     for (uint32_t i = 0; i < 3000; i++) mark[i] = (struct reader_mark){.example = 10 * i + 5, .byte = i};
     const uint64_t places[] = {0, 4, 5, 6, 14, 15, 1000, 29995, 50000};
-    const uint32_t last[] = {0, 0, 1, 1, 1, 2, 100, 3000, 3000}; /* how many marks are not behind it */
+    const uint32_t last[] = {0, 0, 1, 1, 1, 2, 100, 3000, 3000}; /* how many marks are not behind the place */
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         model_data_mark(&data, mark, 3000, places[i]);
         if (last[i] == 0) {
@@ -62,7 +62,7 @@ static void model_data_mark__any_place__keeps_the_last_mark_before_it(void **sta
         }
         assert_true(data.mark_count <= MODEL_MARKS_MAX);
         assert_int_equal(data.mark[data.mark_count - 1].byte, last[i] - 1);
-        /* Each at most twice as far back as the one behind it, up to the first half of them. */
+        /* Each at most twice as far back as the mark behind it, up to the first half of them. */
         for (uint32_t k = 1; k < data.mark_count; k++)
             assert_true(data.mark[k].byte > data.mark[k - 1].byte &&
                         last[i] - data.mark[k - 1].byte == 2 * (last[i] - data.mark[k].byte));
@@ -115,14 +115,14 @@ static void manifest__data__is_read_as_it_was_written(void **state)
     assert_int_equal(got.data.file[1].bytes, 5);
     assert_int_equal(got.data.mark_count, 2);
     for (uint32_t i = 0; i < 2; i++) {
-        const struct reader_mark *m = &got.data.mark[i];
-        assert_int_equal(m->example, mark[i].example);
-        assert_int_equal(m->byte, mark[i].byte);
-        assert_int_equal(m->line, mark[i].line);
-        assert_int_equal(m->path, mark[i].path);
-        assert_int_equal(m->bad_count, mark[i].bad_count);
-        assert_int_equal(m->cut_count, mark[i].cut_count);
-        assert_int_equal(m->unknown_count, mark[i].unknown_count);
+        const struct reader_mark *found = &got.data.mark[i];
+        assert_int_equal(found->example, mark[i].example);
+        assert_int_equal(found->byte, mark[i].byte);
+        assert_int_equal(found->line, mark[i].line);
+        assert_int_equal(found->path, mark[i].path);
+        assert_int_equal(found->bad_count, mark[i].bad_count);
+        assert_int_equal(found->cut_count, mark[i].cut_count);
+        assert_int_equal(found->unknown_count, mark[i].unknown_count);
     }
     assert_ok(model_data_compare("M", &got.data, &data));
     manifest_free(&got);

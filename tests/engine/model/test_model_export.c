@@ -16,12 +16,12 @@
 static void model_of(struct model *model, const uint64_t *keys, uint64_t key_count)
 {
     fixture_model(model, 1, 0);
-    for (uint32_t t = 0; t < fixture_graph.table_count; t++)
+    for (uint32_t table = 0; table < fixture_graph.table_count; table++)
         for (uint64_t i = 0; i < key_count; i++) {
             float *span;
-            assert_ok(store_insert(model->store, t, keys[i], &span));
-            model_row_init(model, t, keys[i], span);
-            span[fixture_graph.tables[t].dim] = (float)i;
+            assert_ok(store_insert(model->store, table, keys[i], &span));
+            model_row_init(model, table, keys[i], span);
+            span[fixture_graph.tables[table].dim] = (float)i;
         }
 }
 
@@ -37,12 +37,12 @@ static void model_export__rows__sorted_with_their_vectors(void **state)
     model_of(&model, keys, 5);
     assert_ok(model_export(&model, fixture_path("rows"), MODEL_EXPORT_SAFETENSORS, &done));
     assert_string_equal(fixture_names(fixture_path("rows")), "dense.safetensors emb.safetensors side.car.safetensors");
-    for (uint32_t t = 0; t < 2; t++) {
+    for (uint32_t table = 0; table < 2; table++) {
         struct file_map map;
         struct safetensors file;
-        uint32_t dim = fixture_graph.tables[t].dim;
-        assert_ok(file_map_open(&map, fixture_path(names[t])));
-        assert_ok(safetensors_open(&file, names[t], map.data, map.bytes));
+        uint32_t dim = fixture_graph.tables[table].dim;
+        assert_ok(file_map_open(&map, fixture_path(names[table])));
+        assert_ok(safetensors_open(&file, names[table], map.data, map.bytes));
         assert_int_equal(file.tensor_count, 2);
         const struct safetensors_tensor *k = &file.tensors[0], *v = &file.tensors[1];
         assert_string_equal(k->name, "keys");
@@ -52,7 +52,7 @@ static void model_export__rows__sorted_with_their_vectors(void **state)
         assert_memory_equal(k->data, sorted, sizeof sorted);
         for (int i = 0; i < 5; i++) {
             float span[64] = {0};
-            model_row_init(&model, t, sorted[i], span);
+            model_row_init(&model, table, sorted[i], span);
             assert_memory_equal(v->data + (size_t)i * dim * sizeof(float), span, dim * sizeof(float));
         }
         sum_bytes += map.bytes;
@@ -172,16 +172,17 @@ static void model_export__npy__an_array_a_file_with_the_same_values(void **state
             assert_memory_equal(npy.array.data + (size_t)row * t->cols * sizeof(float),
                                 model.param + t->offset + (size_t)row * t->stride, t->cols * sizeof(float));
     }
-    struct npy k = npy_of("side.car.keys"), v = npy_of("side.car.vectors");
+    struct npy saved_keys = npy_of("side.car.keys"), saved_vectors = npy_of("side.car.vectors");
     const uint32_t dim = fixture_graph.tables[1].dim;
-    assert_true(k.array.type == SAFETENSORS_U64 && k.array.rank == 1 && k.array.shape[0] == 3);
-    assert_memory_equal(k.array.data, sorted, sizeof sorted);
-    assert_true(v.array.type == SAFETENSORS_F32 && v.array.rank == 2);
-    assert_true(v.array.shape[0] == 3 && v.array.shape[1] == dim);
+    assert_true(saved_keys.array.type == SAFETENSORS_U64 && saved_keys.array.rank == 1 &&
+                saved_keys.array.shape[0] == 3);
+    assert_memory_equal(saved_keys.array.data, sorted, sizeof sorted);
+    assert_true(saved_vectors.array.type == SAFETENSORS_F32 && saved_vectors.array.rank == 2);
+    assert_true(saved_vectors.array.shape[0] == 3 && saved_vectors.array.shape[1] == dim);
     for (int i = 0; i < 3; i++) {
         float span[64] = {0};
         model_row_init(&model, 1, sorted[i], span);
-        assert_memory_equal(v.array.data + (size_t)i * dim * sizeof(float), span, dim * sizeof(float));
+        assert_memory_equal(saved_vectors.array.data + (size_t)i * dim * sizeof(float), span, dim * sizeof(float));
     }
     model_close(&model);
 }

@@ -12,10 +12,10 @@
 
 static void save_put(void)
 {
-    struct model m;
-    fixture_model(&m, 3, 20);
-    assert_ok(fixture_save(&m, fixture_path("saved")));
-    model_close(&m);
+    struct model model;
+    fixture_model(&model, 3, 20);
+    assert_ok(fixture_save(&model, fixture_path("saved")));
+    model_close(&model);
 }
 
 /* Once more. */
@@ -71,8 +71,8 @@ static void model_saved_verify__manifest_says_else__names_file_and_place(void **
     assert_message("safetensors: 12 tensors, where ");
     assert_message("manifest.json says 11");
     m->tensor_count++;
-    for (uint32_t t = 0; t < m->table_count; t++) {
-        struct manifest_part *p = &m->tables[t].part[0];
+    for (uint32_t table = 0; table < m->table_count; table++) {
+        struct manifest_part *p = &m->tables[table].part[0];
         is_found(&s, &p->file.bytes, p->file.bytes + 1, ST_CORRUPT, ".rows: the file has ");
         is_found(&s, &p->file.xxh3, p->file.xxh3 ^ 1, ST_CORRUPT, "do not match the checksum in ");
         is_found(&s, &p->rows, p->rows + 1, ST_MISMATCH, ".rows: 20 rows of ");

@@ -160,14 +160,14 @@ static void warm_start__table_that_counts__its_rows_begin_to_count(void **state)
     struct model from, model;
     struct graph graph;
     model_of(&graph, &from, "emb.rows=1000");
-    const struct graph_table *t = &graph.tables[0];
-    uint32_t rule_floats = graph_table_rule_floats(t);
-    assert_int_equal(t->span_floats - rule_floats, ROW_COUNTER_FLOATS);
+    const struct graph_table *table = &graph.tables[0];
+    uint32_t rule_floats = graph_table_rule_floats(table);
+    assert_int_equal(table->span_floats - rule_floats, ROW_COUNTER_FLOATS);
     fixture_fill(&from, 1, 20);
     for (uint64_t row = 0; row < 20; row++) {
         float *at = store_span(from.store, 0, row) + rule_floats;
         row_counters_begin(at, true);
-        row_life_step(&t->life, at, 3, 7, 2);
+        row_life_step(&table->life, at, 3, 7, 2);
     }
     assert_ok(fixture_save(&from, fixture_path("counts")));
     assert_ok(model_open(&model, &graph, &(struct model_budget){.ram_bytes = FIXTURE_RAM_BYTES}));

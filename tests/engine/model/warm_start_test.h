@@ -80,18 +80,19 @@ static inline void assert_params(const struct model *a, const struct model *b, c
 }
 
 /* Rows of `model` are those of `from`, in order: `whole` spans, or vectors with the initial state behind them. */
-static inline void assert_rows(const struct model *model, const struct model *from, uint32_t table, bool whole)
+static inline void assert_rows(const struct model *model, const struct model *from, uint32_t index, bool whole)
 {
-    const struct graph_table *t = &model->graph->tables[table];
-    uint64_t row_count = store_row_count(from->store, table);
-    assert_int_equal(store_row_count(model->store, table), row_count);
+    const struct graph_table *table = &model->graph->tables[index];
+    uint64_t row_count = store_row_count(from->store, index);
+    assert_int_equal(store_row_count(model->store, index), row_count);
     for (uint64_t row = 0; row < row_count; row++) {
         float expected[64] = {0};
-        uint64_t key = store_key(from->store, table, row);
-        assert_int_equal(store_key(model->store, table, row), key);
-        if (!whole) model_row_init((void *)(uintptr_t)model, table, key, expected);
-        memcpy(expected, store_span(from->store, table, row), (whole ? t->span_floats : t->dim) * sizeof(float));
-        assert_memory_equal(store_span(model->store, table, row), expected, t->span_floats * sizeof(float));
+        uint64_t key = store_key(from->store, index, row);
+        assert_int_equal(store_key(model->store, index, row), key);
+        if (!whole) model_row_init((void *)(uintptr_t)model, index, key, expected);
+        memcpy(expected, store_span(from->store, index, row),
+               (whole ? table->span_floats : table->dim) * sizeof(float));
+        assert_memory_equal(store_span(model->store, index, row), expected, table->span_floats * sizeof(float));
     }
 }
 

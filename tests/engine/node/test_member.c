@@ -218,14 +218,14 @@ static void compute(uint32_t p)
     item->process = p, item->life = process[p].life, item->generation = process[p].roster.generation;
 }
 
-static uint32_t history_of(const struct member_roster *r)
+static uint32_t history_of(const struct member_roster *roster)
 {
     for (uint32_t i = 0; i < history_count; i++)
-        if (history[i].incarnation == r->incarnation && history[i].generation == r->generation) return i;
+        if (history[i].incarnation == roster->incarnation && history[i].generation == roster->generation) return i;
     CHECK(history_count < HISTORY_MAX);
     memset(&history[history_count], 0, sizeof history[0]);
-    history[history_count].incarnation = r->incarnation;
-    history[history_count].generation = r->generation;
+    history[history_count].incarnation = roster->incarnation;
+    history[history_count].generation = roster->generation;
     return history_count++;
 }
 
@@ -376,8 +376,8 @@ static void frame_send(uint32_t p, const struct member_output *out)
         if (history[h].nonce != me->nonce || history[h].mask != f->roster.mask) found("a generation has two rosters");
     }
     if (f->kind == FRAME_READY) {
-        const struct member_roster r = {.incarnation = f->incarnation, .generation = f->generation};
-        history[history_of(&r)].ready |= bit(me->rank);
+        const struct member_roster roster = {.incarnation = f->incarnation, .generation = f->generation};
+        history[history_of(&roster)].ready |= bit(me->rank);
     }
     if (l->end[!mine] == MEMBER_NONE) return;
     for (uint32_t copy = 0; copy < (below(200) ? 1u : 2u); copy++) {
@@ -392,20 +392,21 @@ static void frame_send(uint32_t p, const struct member_output *out)
     }
 }
 
-static void begin(uint32_t p, const struct member_roster *r)
+static void begin(uint32_t p, const struct member_roster *roster)
 {
     struct process *me = &process[p];
-    const uint32_t h = history_of(r);
+    const uint32_t h = history_of(roster);
     for (uint32_t k = 0; k < nodes; k++)
-        if (is_in(r->mask, k) && r->says[k] != 100 + k) found("a roster has other words than its nodes have said");
+        if (is_in(roster->mask, k) && roster->says[k] != 100 + k)
+            found("a roster has other words than its nodes have said");
     if (me->rank == 0) {
-        if (r->mask & ~(history[h].ready | 1)) found("steps begin before all are ready in that generation");
+        if (roster->mask & ~(history[h].ready | 1)) found("steps begin before all are ready in that generation");
         history[h].has_begun = true;
     } else if (!history[h].has_begun) {
         found("steps begin at a node before they do at rank 0");
     }
     me->is_training = true;
-    me->roster = *r;
+    me->roster = *roster;
     me->base = saved_steps;
     me->step = me->got[0] = me->got[1] = 0;
     data_send(p);
@@ -499,7 +500,7 @@ static void fault(void)
                 item->process = p, item->life = process[p].life, item->link = process[p].link[c], item->channel = c;
             }
         break;
-    default: /* somebody believes that it is gone */
+    default: /* somebody believes that the process is gone */
         if (p != MEMBER_NONE && below(2)) {
             process[p].paused_end_ns = end_ns;
             launch(rank);
@@ -574,7 +575,7 @@ static void item_run(const struct item *item)
     case W_DATA:
         if (l->end[end] == p && me->member->phase == MEMBER_READY &&
             item->generation == me->member->roster.generation) {
-            struct item *again = add(now_ns + MS, W_DATA); /* it is not read before steps begin */
+            struct item *again = add(now_ns + MS, W_DATA); /* data are not read before steps begin */
             const uint64_t at_ns = again->at_ns, order = again->order;
             *again = *item;
             again->at_ns = at_ns, again->order = order;

@@ -1,5 +1,5 @@
 /* One training on several nodes: one node's bytes, whatever the cut of lanes, the plans of the nodes and the
- * order in which messages come; saved, resumed, and stopped behind the same step. */
+ * order in which messages come; saved, resumed, and stopped after the same step. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -248,7 +248,7 @@ static void nodes__rows_come_and_go__one_nodes_bytes(void **state)
     text = model_text;
 }
 
-/* Any node wants to stop, the first too, or all at once: all stop behind the same step, which is near, and go on. */
+/* Any node wants to stop, the first too, or all at once: all stop after the same step, which is near, and go on. */
 static void nodes__one_wants_to_stop__all_stop_behind_the_same_step(void **state)
 {
     (void)state;
@@ -335,7 +335,7 @@ static void nodes__before_the_first_begins__no_step_begins(void **state)
     nodes_close();
 }
 
-/* What all nodes have of a table behind their last step; whoever reads ahead makes others meanwhile. */
+/* What all nodes have of a table after their last step; whoever reads ahead makes others meanwhile. */
 static uint64_t all_rows(uint32_t table)
 {
     uint64_t count = 0;
@@ -439,16 +439,16 @@ static void assert_checked(struct store *all)
         assert_ok(pipeline_check(p));
         if (net.looks == looks && net.node_count > 1) continue;
         checked++;
-        for (uint32_t t = 0; t < p->graph->table_count; t++) {
-            const struct ticket_table *table = &p->kept->ticket.table[t];
+        for (uint32_t index = 0; index < p->graph->table_count; index++) {
+            const struct ticket_table *table = &p->kept->ticket.table[index];
             for (uint32_t u = 0; u < table->unique_count; u++) {
                 const uint64_t key = p->kept->batch.key[table->occurrence[table->occurrence_begin[u]]];
                 struct reduce *reduce = runners[n].training.reduce;
                 struct store *owner = runners[reduce->owner_of[shard_of(key)]].training.model.store;
-                const float *row = row_of(all ? all : owner, t, key);
-                if (row == NULL && store_lives(owner, t)) continue;
+                const float *row = row_of(all ? all : owner, index, key);
+                if (row == NULL && store_lives(owner, index)) continue;
                 assert_non_null(row);
-                assert_memory_equal(table->span[u], row, p->graph->tables[t].dim * sizeof(float));
+                assert_memory_equal(table->span[u], row, p->graph->tables[index].dim * sizeof(float));
             }
         }
     }

@@ -11,7 +11,7 @@
 #include "tests/engine/node/nodes_fixture.h"
 
 #define LAYERS_MAX 16u
-/* SEEDS=N in the environment: so many plans of each kind. */
+/* SEEDS=N in the environment: N plans of each kind. */
 #define PLANS (getenv("SEEDS") ? SEEDS : 2u)
 
 /* --- where they lie ------------------------------------------------------------------------------- */
@@ -46,7 +46,7 @@ static void stages_place__all_are_there__as_the_plan_says(void **state)
     assert_memory_equal(s.first_layer, layers, sizeof layers);
     stages_free(&s);
     assert_ok(placed(&s, tables_text, "0-3:1:1@1 4-8:1:1@0", 2, 2, all_ranks));
-    for (uint32_t t = 0; t < 3; t++) assert_int_equal(s.node_of_table[t], 1);
+    for (uint32_t table = 0; table < 3; table++) assert_int_equal(s.node_of_table[table], 1);
     stages_free(&s);
 }
 

@@ -107,9 +107,9 @@ static status counting_submit(struct device *d, const struct op_context *c, cons
     if (!c->training || count == 0 || nodes->pass != PASS_FORWARD) return counting.inner->submit(d, c, nodes, count);
     const uint32_t n = node_of(c->graph);
     const float *weights = NULL;
-    for (uint32_t t = 0; t < c->graph->tensor_count; t++)
-        if (c->graph->tensors[t].kind == TENSOR_PARAM && c->graph->tensors[t].offset == counted_offset(n))
-            weights = c->tensor[t].data;
+    for (uint32_t tensor = 0; tensor < c->graph->tensor_count; tensor++)
+        if (c->graph->tensors[tensor].kind == TENSOR_PARAM && c->graph->tensors[tensor].offset == counted_offset(n))
+            weights = c->tensor[tensor].data;
     CHECK(weights);
     const uint64_t number = counting.forward_count[n]++;
     MUST(c->batch->step % net.node_count == n, "step %d is node %u's", (int)c->batch->step, n);
@@ -226,7 +226,7 @@ static void waves__one_node_stalls__others_reach_the_bound(void **state)
                              wsp_global_bound(in_flight, distance));
 }
 
-/* A worker wants to stop, while one is slow and all have been granted 48 steps: they stop behind the last
+/* A worker wants to stop, while one is slow and all have been granted 48 steps: they stop after the last
  * that any has begun, and go on. */
 static void waves__one_wants_to_stop__all_stop_behind_what_is_begun(void **state)
 {
@@ -248,9 +248,9 @@ static void waves__one_wants_to_stop__all_stop_behind_what_is_begun(void **state
         const uint64_t step = runners[0].training.model.progress.step;
         for (uint32_t n = 0; n < 2; n++) {
             enum exchange_word word;
-            struct exchange *x = reduce_exchange(runners[n].training.reduce);
-            const uint64_t begun = atomic_load(&x->shared_begun);
-            assert_int_equal(exchange_granted(x, &word), step);
+            struct exchange *exchange = reduce_exchange(runners[n].training.reduce);
+            const uint64_t begun = atomic_load(&exchange->shared_begun);
+            assert_int_equal(exchange_granted(exchange, &word), step);
             assert_int_equal(word, EXCHANGE_STOPPED);
             most = begun > most ? begun : most;
         }
@@ -267,7 +267,7 @@ static void waves__one_wants_to_stop__all_stop_behind_what_is_begun(void **state
 
 /* --- exact ---------------------------------------------------------------------------------------- */
 
-/* What all nodes have after so many steps, in jobs. */
+/* The hash of what all nodes have at the end of the data, trained in jobs of `job` steps. */
 static uint64_t nodes_hash(const char *of, uint32_t node_count, uint32_t in_flight, uint32_t distance, bool is_exact,
                            uint64_t seed, uint64_t job)
 {
@@ -281,8 +281,8 @@ static uint64_t nodes_hash(const char *of, uint32_t node_count, uint32_t in_flig
         pipeline_delay_set(runners[n].training.pipeline, seed + n, SCALED(100000, 300000));
     for (uint64_t until = job; !runners[0].training.is_end; until += job) nodes_run(until);
     for (uint32_t n = 0; n < node_count; n++) /* others' waves make rows, too */
-        for (uint32_t t = 0; t < runners[n].training.graph.table_count; t++)
-            runners[n].training.row_count[t] = store_row_count(runners[n].training.model.store, t);
+        for (uint32_t table = 0; table < runners[n].training.graph.table_count; table++)
+            runners[n].training.row_count[table] = store_row_count(runners[n].training.model.store, table);
     const uint64_t hash = training_hash(&runners[0].training);
     for (uint32_t n = 1; n < node_count; n++) {
         const struct model *model = &runners[0].training.model, *other = &runners[n].training.model;
@@ -374,17 +374,17 @@ static struct keys keys_of(struct store *store, uint32_t table)
 
 static void assert_same_keys(struct store *store, const struct keys expected[2])
 {
-    for (uint32_t t = 0; t < 2; t++) {
-        const struct keys keys = keys_of(store, t);
-        assert_int_equal(keys.count, expected[t].count);
-        assert_memory_equal(keys.key, expected[t].key, keys.count * sizeof *keys.key);
+    for (uint32_t table = 0; table < 2; table++) {
+        const struct keys keys = keys_of(store, table);
+        assert_int_equal(keys.count, expected[table].count);
+        assert_memory_equal(keys.key, expected[table].key, keys.count * sizeof *keys.key);
         free(keys.key);
     }
 }
 
 #define MIDDLE 7u
 
-/* Those that one node under bsp has in the middle of a pass, of the same examples; its reader stops there. */
+/* The keys that one node under bsp has in the middle of a pass, of the same examples; its reader stops there. */
 static void keys_expected(struct keys expected[2])
 {
     struct training t;
@@ -437,7 +437,7 @@ static void waves_rows__read_ahead__are_not_there_until_they_are_changed(void **
         const uint64_t hash = middle_run(node_count, expected, 1);
         assert_true(middle_run(node_count, expected, 2) == hash);
     }
-    for (uint32_t t = 0; t < 2; t++) free(expected[t].key);
+    for (uint32_t table = 0; table < 2; table++) free(expected[table].key);
 }
 
 /* --- letters -------------------------------------------------------------------------------------- */

@@ -114,30 +114,31 @@ struct training {
     XXH3_state_t *told; /* hash of all that was told */
     /* when to stop by itself */
     bool wants_stop;
-    uint64_t stop_step; /* of several nodes: behind it, unless that is 0 */
+    uint64_t stop_step; /* of several nodes: after this step; 0: after none */
 };
 
 FIXTURE static void training_told(void *context, const struct step_done *done)
 {
     struct training *t = context;
-    struct progress *p = &t->model.progress;
-    CHECK(done->step == p->step && t->graph.table_count <= FIXTURE_TABLES); /* in order; a worker may not longjmp */
-    if (done->epoch != p->epoch) {
-        p->epoch = done->epoch;
-        p->epoch_examples = 0;
+    struct progress *progress = &t->model.progress;
+    /* Steps come in order; a worker may not longjmp. */
+    CHECK(done->step == progress->step && t->graph.table_count <= FIXTURE_TABLES);
+    if (done->epoch != progress->epoch) {
+        progress->epoch = done->epoch;
+        progress->epoch_examples = 0;
     }
-    if (p->step < t->loss_max) {
-        t->loss[p->step] = done->loss_sum;
-        t->example_count[p->step] = done->example_count;
+    if (progress->step < t->loss_max) {
+        t->loss[progress->step] = done->loss_sum;
+        t->example_count[progress->step] = done->example_count;
     }
-    p->step++;
-    p->epoch_examples += done->example_count;
-    p->examples += done->example_count;
+    progress->step++;
+    progress->epoch_examples += done->example_count;
+    progress->examples += done->example_count;
     for (uint32_t i = 0; i < t->graph.table_count; i++) t->row_count[i] = done->row_count[i];
     t->ticket = done->ticket;
-    if (t->reduce && t->stop_step && p->step == t->stop_step) {
-        struct exchange *x = reduce_exchange(t->reduce);
-        x->vt->job_stop(x);
+    if (t->reduce && t->stop_step && progress->step == t->stop_step) {
+        struct exchange *exchange = reduce_exchange(t->reduce);
+        exchange->vt->job_stop(exchange);
     }
     XXH3_64bits_update(t->told, &done->loss_sum, sizeof done->loss_sum);
     XXH3_64bits_update(t->told, t->row_count, sizeof t->row_count);
@@ -360,11 +361,12 @@ struct predicted {
 };
 FIXTURE static status training_predicted(void *context, const struct slot *slot)
 {
-    const struct predicted *p = context;
-    for (uint32_t i = graph_head_next(p->graph, 0); i < p->graph->forward_count; i = graph_head_next(p->graph, i + 1))
+    const struct predicted *predicted = context;
+    for (uint32_t i = graph_head_next(predicted->graph, 0); i < predicted->graph->forward_count;
+         i = graph_head_next(predicted->graph, i + 1))
         for (uint32_t b = 0; b < slot->input->batch.example_count; b++) {
-            struct view in = slot->tensor[p->graph->args[p->graph->nodes[i].arg_begin]];
-            XXH3_64bits_update(p->hash, in.data + (size_t)b * in.stride, in.cols * sizeof *in.data);
+            struct view in = slot->tensor[predicted->graph->args[predicted->graph->nodes[i].arg_begin]];
+            XXH3_64bits_update(predicted->hash, in.data + (size_t)b * in.stride, in.cols * sizeof *in.data);
         }
     return ST_OK;
 }

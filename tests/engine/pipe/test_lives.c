@@ -69,8 +69,8 @@ struct rows {
 };
 static int row_compare(const void *a, const void *b)
 {
-    uint64_t x = ((const struct row *)a)->key, y = ((const struct row *)b)->key;
-    return x < y ? -1 : x > y;
+    uint64_t key_a = ((const struct row *)a)->key, key_b = ((const struct row *)b)->key;
+    return key_a < key_b ? -1 : key_a > key_b;
 }
 
 static struct rows rows_of(struct training *t, uint32_t table)
@@ -263,12 +263,14 @@ static void bsp__rows_come_and_go__as_the_eager_program_says(void **state)
         eager_compare(&t, e, step);
     }
     for (uint32_t i = 0; i < e->count; i++) vectors += e->key[i].has_vector, refused += e->key[i].occurred < 3;
-    const struct store_life_counts c = store_life_counts(t.model.store, 0);
+    const struct store_life_counts counts = store_life_counts(t.model.store, 0);
     print_message("# %u keys, %u of them too rare, %u with a vector; %u rows have gone: %" PRIu64 " by score, %" PRIu64
                   " by age, %" PRIu64 " evicted\n",
-                  e->count, refused, vectors, gone, c.died[ROW_DEAD_SCORE], c.died[ROW_DEAD_AGE], c.evicted);
-    assert_int_equal(gone, c.died[ROW_DEAD_SCORE] + c.died[ROW_DEAD_AGE] + c.evicted);
-    assert_true(refused > 0 && vectors > 0 && c.died[ROW_DEAD_SCORE] > 0 && c.died[ROW_DEAD_AGE] > 0 && c.evicted > 0);
+                  e->count, refused, vectors, gone, counts.died[ROW_DEAD_SCORE], counts.died[ROW_DEAD_AGE],
+                  counts.evicted);
+    assert_int_equal(gone, counts.died[ROW_DEAD_SCORE] + counts.died[ROW_DEAD_AGE] + counts.evicted);
+    assert_true(refused > 0 && vectors > 0 && counts.died[ROW_DEAD_SCORE] > 0 && counts.died[ROW_DEAD_AGE] > 0 &&
+                counts.evicted > 0);
     reader_close(reader);
     arena_close(&arena);
     training_close(&t);

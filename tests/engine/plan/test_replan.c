@@ -26,23 +26,24 @@ static struct graph graph;
 /* Microseconds an example of the layers e, x, h, bce on one unit of types a and b. */
 static const double seconds_of[LAYERS][TYPES] = {{4e-6, 20e-6}, {1e-6, 5e-6}, {20e-6, 4e-6}, {1e-6, 1e-6}};
 
-static void instance_fill(struct instance *i, enum resource_device device, double move_seconds)
+static void instance_fill(struct instance *instance, enum resource_device device, double move_seconds)
 {
-    assert_int_equal(instance_make(i, LAYERS, TYPES), ST_OK);
-    i->name = "tiny";
-    i->batch = BATCH;
-    i->examples = 1e6;
-    i->epochs = 1;
+    assert_int_equal(instance_make(instance, LAYERS, TYPES), ST_OK);
+    instance->name = "tiny";
+    instance->batch = BATCH;
+    instance->examples = 1e6;
+    instance->epochs = 1;
     for (uint32_t t = 0; t < TYPES; t++)
-        i->types[t] = (struct instance_type){
+        instance->types[t] = (struct instance_type){
             .resource = {.name = t ? "b" : "a", .device = device, .price_per_hour = 1, .limit = 2}};
     for (uint32_t l = 0; l < LAYERS; l++) {
-        i->layers[l] = (struct instance_layer){.name = graph_string(&graph, graph.layers[l].name), .kind = "any"};
+        instance->layers[l] =
+            (struct instance_layer){.name = graph_string(&graph, graph.layers[l].name), .kind = "any"};
         for (uint32_t t = 0; t < TYPES; t++)
-            i->times[l * TYPES + t] = (struct instance_time){.oct = seconds_of[l][t] * BATCH,
-                                                             .alpha = 1,
-                                                             .odt = l + 1 < LAYERS ? move_seconds * BATCH : 0,
-                                                             .beta = 1};
+            instance->times[l * TYPES + t] = (struct instance_time){.oct = seconds_of[l][t] * BATCH,
+                                                                    .alpha = 1,
+                                                                    .odt = l + 1 < LAYERS ? move_seconds * BATCH : 0,
+                                                                    .beta = 1};
     }
 }
 

@@ -52,9 +52,11 @@ static uint64_t cut_bytes(const struct graph *g, uint32_t layer)
 /* Columns of the tensor that a layer puts out. */
 static uint32_t layer_cols(const struct graph *g, uint32_t layer)
 {
-    for (uint32_t i = 0; i < g->forward_count; i++)
-        if (g->nodes[i].layer == layer)
-            return g->tensors[g->args[g->nodes[i].arg_begin + g->nodes[i].input_count + g->nodes[i].param_count]].cols;
+    for (uint32_t node = 0; node < g->forward_count; node++)
+        if (g->nodes[node].layer == layer)
+            return g
+                ->tensors[g->args[g->nodes[node].arg_begin + g->nodes[node].input_count + g->nodes[node].param_count]]
+                .cols;
     return 0;
 }
 
@@ -214,7 +216,7 @@ static void simulate_plan_turn__times_that_are_not_given__follow_from_the_instan
     assert_int_equal(two.plan.service_cores, 0);
     assert_true(two.plan.time_scale == 1);
     for (uint32_t t = 0; t < 2; t++) assert_int_equal(two.types[t].device, RESOURCE_SIM);
-    for (uint32_t s = 0; s < 2; s++) assert_int_equal(two.stages[s].replicas, 1);
+    for (uint32_t stage = 0; stage < 2; stage++) assert_int_equal(two.stages[stage].replicas, 1);
     two_fill(&two, 0);
     assert_ok(simulate_plan_turn(&two.plan, &names, &i));
     assert_float_equal(two.stages[1].et, (3e-4 + 4e-4) / 4, 1e-12);
@@ -262,15 +264,15 @@ static void simulate_plan_make__a_solution__has_its_stages(void **state)
     assert_string_equal(plan.types[0].name, "core");
     assert_string_equal(plan.types[1].name, "card");
     assert_int_equal(plan.types[1].limit, 5);
-    for (uint32_t s = 0; s < 2; s++) {
-        const struct plan_stage *stage = &plan.stages[s];
-        assert_int_equal(stage->first_layer, stages[s].first);
-        assert_int_equal(stage->last_layer, stages[s].last);
-        assert_int_equal(stage->type, stages[s].type);
-        assert_int_equal(stage->k, stages[s].k);
+    for (uint32_t index = 0; index < 2; index++) {
+        const struct plan_stage *stage = &plan.stages[index];
+        assert_int_equal(stage->first_layer, stages[index].first);
+        assert_int_equal(stage->last_layer, stages[index].last);
+        assert_int_equal(stage->type, stages[index].type);
+        assert_int_equal(stage->k, stages[index].k);
         assert_int_equal(stage->replicas, 1);
-        assert_true(stage->et == stages[s].et);
-        assert_int_equal(plan.types[s].device, RESOURCE_SIM);
+        assert_true(stage->et == stages[index].et);
+        assert_int_equal(plan.types[index].device, RESOURCE_SIM);
     }
     plan_free(&plan);
     instance_free(&i);
@@ -330,15 +332,15 @@ static void simulation_check(struct scene *s, double et, double time_scale, uint
         assert_int_equal(m->measured_count, measured_count);
         assert_int_equal(m->micro_count, micros);
         is_good = is_near(m->measured, m->predicted);
-        for (uint32_t i = 0; i < 2; i++) {
-            const struct simulated_stage *stage = &m->stages[i];
-            assert_string_equal(stage->name, i ? "[c] 2..loss" : "first one..b");
-            assert_string_equal(stage->type, i ? "core" : "card");
-            assert_int_equal(stage->units, i ? 4 : 3);
-            assert_true(stage->et == (i ? et / 2 : et));
+        for (uint32_t index = 0; index < 2; index++) {
+            const struct simulated_stage *stage = &m->stages[index];
+            assert_string_equal(stage->name, index ? "[c] 2..loss" : "first one..b");
+            assert_string_equal(stage->type, index ? "core" : "card");
+            assert_int_equal(stage->units, index ? 4 : 3);
+            assert_true(stage->et == (index ? et / 2 : et));
             is_good = is_good && is_near(stage->et_measured, stage->et);
             /* 30 columns, there and back, and the label. */
-            assert_int_equal(stage->predicted_bytes, i ? 0 : micros * 16 * (30 * 8 + 4));
+            assert_int_equal(stage->predicted_bytes, index ? 0 : micros * 16 * (30 * 8 + 4));
             assert_int_equal(stage->moved_bytes, stage->predicted_bytes);
         }
     }

@@ -83,9 +83,9 @@ static void fit_share__noise__interval_holds_95_percent(void **state)
     uint64_t random = 2;
     uint32_t held = 0;
     for (uint32_t trial = 0; trial < 4000; trial++) {
-        double k[] = {1, 2, 4, 8, 16}, t[5];
-        for (int i = 0; i < 5; i++) t[i] = (1 - .8 + .8 / k[i]) * (1 + 0.01 * noise(&random));
-        struct fit_share fit = fit_share(k, t, 5);
+        double k[] = {1, 2, 4, 8, 16}, seconds[5];
+        for (int i = 0; i < 5; i++) seconds[i] = (1 - .8 + .8 / k[i]) * (1 + 0.01 * noise(&random));
+        struct fit_share fit = fit_share(k, seconds, 5);
         held += fit.has_interval && fit.low <= .8 && .8 <= fit.high;
     }
     print_message("# alpha's interval holds the truth in %.1f %%\n", held / 40.);
@@ -208,10 +208,10 @@ static void profile_measure__busy_layers__cost_in_proportion(void **state)
     assert_true(b2 / b1 > 3.2 && b2 / b1 < 4.8);
     assert_true(b3 / b1 > 1.6 && b3 / b1 < 2.4);
     for (uint32_t l = 0; l < p.instance.layer_count; l++) {
-        const struct instance_time *t = instance_time(&p.instance, l, 0);
-        assert_true(t->oct > 0 && t->fixed >= 0 && t->fixed <= t->oct);
-        assert_true(t->alpha >= 0 && t->alpha <= 1 && t->beta >= 0 && t->beta <= 1);
-        assert_true(t->alpha_low <= t->alpha_high);
+        const struct instance_time *time = instance_time(&p.instance, l, 0);
+        assert_true(time->oct > 0 && time->fixed >= 0 && time->fixed <= time->oct);
+        assert_true(time->alpha >= 0 && time->alpha <= 1 && time->beta >= 0 && time->beta <= 1);
+        assert_true(time->alpha_low <= time->alpha_high);
     }
     assert_true(instance_time(&p.instance, 2, 0)->fixed < 0.2 * b2);
     assert_true(p.instance.service_seconds > 0);
@@ -223,19 +223,20 @@ static void profile_measure__instance__says_what_graph_and_cluster_say(void **st
     (void)state;
     struct profiled p;
     assert_profiled(&p, busy_text, CPU GOAL, (struct profile_options){.seconds = 0.05});
-    const struct instance *i = &p.instance;
-    assert_string_equal(i->name, "busy");
-    assert_true(i->batch == 32 && i->examples == 1000 && i->epochs == 1 && i->throughput_limit == 500);
-    assert_int_equal(i->service_cores, 1);
-    assert_true(i->has_graph_hash && i->graph_hash == p.graph.header->model_hash);
-    assert_string_equal(i->layers[0].name, "e");
-    assert_string_equal(i->layers[0].kind, "embedding");
-    assert_string_equal(i->layers[2].kind, "busy");
-    assert_true(i->layers[1].cut_bytes > 0 && i->layers[5].cut_bytes == 0);
-    assert_true(instance_time(i, 1, 0)->odt > 0 && instance_time(i, 5, 0)->odt == 0);
-    assert_int_equal(i->types[0].source, INSTANCE_MEASURED);
-    assert_int_equal(i->types[0].resource.limit, 48);
-    assert_true(i->types[0].resource.price_per_hour == 0.04);
+    const struct instance *instance = &p.instance;
+    assert_string_equal(instance->name, "busy");
+    assert_true(instance->batch == 32 && instance->examples == 1000 && instance->epochs == 1 &&
+                instance->throughput_limit == 500);
+    assert_int_equal(instance->service_cores, 1);
+    assert_true(instance->has_graph_hash && instance->graph_hash == p.graph.header->model_hash);
+    assert_string_equal(instance->layers[0].name, "e");
+    assert_string_equal(instance->layers[0].kind, "embedding");
+    assert_string_equal(instance->layers[2].kind, "busy");
+    assert_true(instance->layers[1].cut_bytes > 0 && instance->layers[5].cut_bytes == 0);
+    assert_true(instance_time(instance, 1, 0)->odt > 0 && instance_time(instance, 5, 0)->odt == 0);
+    assert_int_equal(instance->types[0].source, INSTANCE_MEASURED);
+    assert_int_equal(instance->types[0].resource.limit, 48);
+    assert_true(instance->types[0].resource.price_per_hour == 0.04);
     profiled_close(&p);
     assert_profiled(&p, busy_text, CPU "[goal]\nthroughput = max\n", (struct profile_options){.seconds = 0.05});
     assert_true(p.instance.throughput_limit == 0 && p.instance.examples > 0);
@@ -329,7 +330,7 @@ static void profile_measure__slowed_type__takes_so_many_times_as_long(void **sta
         CPU "[type slow]\ndevice = cpu\nslow = fc 4\nprice_per_hour = 0.01\nlimit = 4\n"
             "[type later]\ndevice = cpu\nslow = fc 4\nslow_from = 10\nprice_per_hour = 0.01\nlimit = 4\n" GOAL;
     assert_profiled(&p, network_text, cluster, (struct profile_options){.seconds = 0.3});
-    /* As the cpu device does it: what is measured once, so many times; updates of parameters by fc's factor. */
+    /* As the cpu device does it: what is measured once, times the factor; updates of parameters by fc's factor. */
     assert_true(fabs(oct(&p, H1, 1) / oct(&p, H1, 0) - 4) < 1e-6);
     assert_true(fabs(oct(&p, E, 1) / oct(&p, E, 0) - 1) < 1e-6);
     assert_true(instance_time(&p.instance, H2, 1)->alpha - instance_time(&p.instance, H2, 0)->alpha < 1e-6);
@@ -440,18 +441,18 @@ static void profile_measure__type_from_elsewhere__is_marked(void **state)
                     "[type v100]\ndevice = cuda\nprice_per_hour = 2\nlimit = 4\nprofile = v100.json\n"
                     "[type declared]\ndevice = cuda\nprice_per_hour = 3\nlimit = 2\n" RATES GOAL,
                     (struct profile_options){.seconds = 0.1, .batch = 128});
-    const struct instance *i = &there.instance;
-    assert_int_equal(i->types[0].source, INSTANCE_STORED);
-    assert_int_equal(i->types[1].source, INSTANCE_DECLARED);
-    assert_true(i->types[0].resource.price_per_hour == 2 && i->types[0].resource.limit == 4);
+    const struct instance *instance = &there.instance;
+    assert_int_equal(instance->types[0].source, INSTANCE_STORED);
+    assert_int_equal(instance->types[1].source, INSTANCE_DECLARED);
+    assert_true(instance->types[0].resource.price_per_hour == 2 && instance->types[0].resource.limit == 4);
     for (uint32_t l = 0; l < LAYERS; l++) {
-        const struct instance_time *from = instance_time(&here.instance, l, 0), *to = instance_time(i, l, 0);
+        const struct instance_time *from = instance_time(&here.instance, l, 0), *to = instance_time(instance, l, 0);
         assert_true(fabs(to->oct - (from->fixed + (from->oct - from->fixed) * 2)) < 1e-12);
         assert_true(fabs(to->odt - from->odt * 2) < 1e-12);
         assert_true(to->alpha == from->alpha && to->fixed == from->fixed);
-        assert_true(oct(&there, l, 1) > 1e-3 && instance_time(i, l, 1)->alpha == 0.5);
+        assert_true(oct(&there, l, 1) > 1e-3 && instance_time(instance, l, 1)->alpha == 0.5);
     }
-    assert_true(i->service_seconds > 0); /* reading is always measured here */
+    assert_true(instance->service_seconds > 0); /* reading is always measured here */
     profiled_close(&there);
     profiled_close(&here);
 }

@@ -128,7 +128,7 @@ static void profile_run__kinds__each_op_by_its_factor(void **state)
     s.o.config_count = 1;
     assert_ok(profile_run(&s.o, &s.result));
     uint32_t nodes[LAYERS] = {0};
-    for (uint32_t n = 0; n < s.g.node_count; n++) nodes[s.g.nodes[n].layer]++;
+    for (uint32_t node = 0; node < s.g.node_count; node++) nodes[s.g.nodes[node].layer]++;
     static const double factors[LAYERS] = {2.5, 1, 4, 4, 1}, updates[LAYERS] = {4 * STEP, 0, STEP, STEP, 0};
     for (uint32_t l = 0; l < LAYERS; l++) {
         seconds_check("pass", l, s.result.layers[l].pass, nodes[l] * STEP);
@@ -167,29 +167,29 @@ static void json_check(const json_t *object, const char *key, double expected)
 static void profile_event__an_instance__says_all_of_it(void **state)
 {
     (void)state;
-    struct instance i;
+    struct instance instance;
     char text[8192];
-    assert_ok(instance_make(&i, 2, 2));
-    i.name = "two";
-    i.batch = 256;
-    i.service_seconds = 2e-6;
-    i.types[0] = (struct instance_type){.resource = {.name = "cpu", .limit = 7}, .source = INSTANCE_MEASURED};
-    i.types[1] = (struct instance_type){.resource = {.name = "v100", .limit = 9}, .source = INSTANCE_DECLARED};
-    i.layers[0] = (struct instance_layer){.name = "e", .kind = "embedding", .cut_bytes = 3328};
-    i.layers[1] = (struct instance_layer){.name = "h1", .kind = "fc"};
+    assert_ok(instance_make(&instance, 2, 2));
+    instance.name = "two";
+    instance.batch = 256;
+    instance.service_seconds = 2e-6;
+    instance.types[0] = (struct instance_type){.resource = {.name = "cpu", .limit = 7}, .source = INSTANCE_MEASURED};
+    instance.types[1] = (struct instance_type){.resource = {.name = "v100", .limit = 9}, .source = INSTANCE_DECLARED};
+    instance.layers[0] = (struct instance_layer){.name = "e", .kind = "embedding", .cut_bytes = 3328};
+    instance.layers[1] = (struct instance_layer){.name = "h1", .kind = "fc"};
     for (uint32_t t = 0; t < 4; t++)
-        i.times[t] = (struct instance_time){.oct = 1 + t,
-                                            .alpha = .1 * t,
-                                            .odt = 3 + t,
-                                            .beta = .2 * t,
-                                            .fixed = .5 + t,
-                                            .alpha_low = .01 * t,
-                                            .alpha_high = .3 * t};
+        instance.times[t] = (struct instance_time){.oct = 1 + t,
+                                                   .alpha = .1 * t,
+                                                   .odt = 3 + t,
+                                                   .beta = .2 * t,
+                                                   .fixed = .5 + t,
+                                                   .alpha_low = .01 * t,
+                                                   .alpha_high = .3 * t};
     fflush(NULL);
     int saved = dup(STDOUT_FILENO), file = memfd_create("out", MFD_CLOEXEC);
     assert_true(saved >= 0 && file >= 0 && dup2(file, STDOUT_FILENO) == STDOUT_FILENO);
     log_open(LOG_JSON, 0);
-    profile_event(&i);
+    profile_event(&instance);
     fflush(NULL);
     ssize_t bytes = pread(file, text, sizeof text - 1, 0);
     dup2(saved, STDOUT_FILENO);
@@ -230,7 +230,7 @@ static void profile_event__an_instance__says_all_of_it(void **state)
         }
     }
     json_decref(e);
-    instance_free(&i);
+    instance_free(&instance);
 }
 
 /* On one core every size of a micro-batch takes the same by this clock, so nothing of it grows with the examples. */
@@ -239,7 +239,7 @@ static void profile_measure__one_core__times_of_the_batch_that_is_asked_for(void
     (void)state;
     struct scene s;
     struct cluster cluster;
-    struct instance i;
+    struct instance instance;
     static const char text[] = "[goal]\nthroughput = 1000\n[type core]\ndevice = cpu\nprice_per_hour = 1\nlimit = 3\n"
                                "[type slow]\ndevice = cpu\nprice_per_hour = 1\nlimit = 2\nslow = fc 4\n";
     scene_open(&s);
@@ -247,19 +247,19 @@ static void profile_measure__one_core__times_of_the_batch_that_is_asked_for(void
     for (uint32_t round = 0; round < 2; round++) {
         const double batch = round ? 32 : 16, rows = 4 * STEP, share = batch / 64; /* of a step */
         const double updates[LAYERS] = {rows * share, 0, STEP * share, STEP * share, 0};
-        assert_ok(profile_measure(&i, &(struct profile_options){.graph = &s.g,
-                                                                .graph_path = "small.bin",
-                                                                .cluster = &cluster,
-                                                                .isa = "base",
-                                                                .seconds = 1,
-                                                                .batch = round ? batch : 0}));
-        assert_true(i.batch == batch);
-        assert_int_equal(i.types[0].resource.limit, 3);
-        assert_int_equal(i.types[1].resource.limit, 2);
-        assert_true(fabs(i.service_seconds - STEP / 16) < 1e-12);
+        assert_ok(profile_measure(&instance, &(struct profile_options){.graph = &s.g,
+                                                                       .graph_path = "small.bin",
+                                                                       .cluster = &cluster,
+                                                                       .isa = "base",
+                                                                       .seconds = 1,
+                                                                       .batch = round ? batch : 0}));
+        assert_true(instance.batch == batch);
+        assert_int_equal(instance.types[0].resource.limit, 3);
+        assert_int_equal(instance.types[1].resource.limit, 2);
+        assert_true(fabs(instance.service_seconds - STEP / 16) < 1e-12);
         for (uint32_t l = 0; l < LAYERS; l++)
             for (uint32_t t = 0; t < 2; t++) {
-                const struct instance_time *time = instance_time(&i, l, t);
+                const struct instance_time *time = instance_time(&instance, l, t);
                 const double slow = t == 1 && (l == 2 || l == 3) ? 4 : 1;
                 seconds_check("oct", l, time->oct, slow * (2 * STEP + updates[l]));
                 seconds_check("update", l, time->update, slow * updates[l]);
@@ -270,7 +270,7 @@ static void profile_measure__one_core__times_of_the_batch_that_is_asked_for(void
                 assert_true(time->beta == (l + 1 == LAYERS)); /* no byte takes longer than another by this clock */
                 assert_true(time->alpha_low == 0 && time->alpha_high == 0);
             }
-        instance_free(&i);
+        instance_free(&instance);
     }
     cluster_free(&cluster);
     scene_close(&s);

@@ -66,30 +66,31 @@ struct scene {
 
 static status checked(const char *emb, const char *side, char said[4096])
 {
-    struct scene s;
-    memset(&s, 0, sizeof s);
-    assert_ok(scope_open(&s.scope));
-    s.before = scope_enter(s.scope);
+    struct scene scene;
+    memset(&scene, 0, sizeof scene);
+    assert_ok(scope_open(&scene.scope));
+    scene.before = scope_enter(scene.scope);
     log_open(LOG_TEXT, 0);
-    assert_ok(session_open(&s.session, &(struct session_options){.setup = {.graph_path = graph_path, .training = true},
-                                                                 .crew = {.threads = 1, .share = true}}));
-    assert_string_equal(graph_string(&s.session.setup.graph, s.session.setup.graph.tables[0].name), "emb");
-    if (emb) row_put(&s.session, 0, emb);
-    if (side) row_put(&s.session, 1, side);
+    assert_ok(
+        session_open(&scene.session, &(struct session_options){.setup = {.graph_path = graph_path, .training = true},
+                                                               .crew = {.threads = 1, .share = true}}));
+    assert_string_equal(graph_string(&scene.session.setup.graph, scene.session.setup.graph.tables[0].name), "emb");
+    if (emb) row_put(&scene.session, 0, emb);
+    if (side) row_put(&scene.session, 1, side);
     fflush(NULL);
     int saved = dup(STDERR_FILENO), file = memfd_create("err", MFD_CLOEXEC);
     assert_true(saved >= 0 && file >= 0 && dup2(file, STDERR_FILENO) >= 0);
     struct failure failure;
-    failure_keep(&failure, first_rows_check(&s.session.crew, &s.session.setup, data_path, "start.model"));
+    failure_keep(&failure, first_rows_check(&scene.session.crew, &scene.session.setup, data_path, "start.model"));
     fflush(NULL);
     ssize_t bytes = pread(file, said, 4095, 0);
     dup2(saved, STDERR_FILENO);
     close(saved), close(file);
     assert_true(bytes >= 0);
     said[bytes] = 0;
-    session_close(&s.session);
-    scope_enter(s.before);
-    scope_close(s.scope);
+    session_close(&scene.session);
+    scope_enter(scene.before);
+    scope_close(scene.scope);
     return failure_adopt(&failure);
 }
 

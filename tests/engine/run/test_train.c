@@ -86,7 +86,7 @@ static void train_run__checkpoint_and_eval_every__at_multiples_and_at_the_end(vo
     assert_string_equal(event_steps(&o, "eval"), "4 8 10");
     assert_string_equal(event_steps(&o, "done"), "10");
     assert_int_equal(event_number(&o, "done", "samples"), STEPS * BATCH);
-    assert_int_equal(event_number(&o, "done", "saves"), 3); /* the last one is behind it */
+    assert_int_equal(event_number(&o, "done", "saves"), 3); /* the last save comes after the event */
     assert_int_equal(event_number(&o, "done", "saves_late"), 0);
     assert_int_equal(saved_progress(out).step, 10);
     opened_close(&o);
@@ -218,7 +218,7 @@ static void train_run__resumed__goes_on_behind_the_save_and_ends_as_one_run_woul
     assert_same_model(out, all);
 }
 
-/* Within a pass the order of what is left of it must stay. Behind one it may change, whichever pass that was. */
+/* Within a pass the order of what is left of it must stay. After a pass it may change, whichever pass that was. */
 static void train_run__resumed_with_another_order__refused_within_a_pass_only(void **state)
 {
     (void)state;
@@ -444,19 +444,19 @@ struct asker {
 static void nap(long ms) { nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL); }
 static void *asker_main(void *context)
 {
-    const struct asker *a = context;
+    const struct asker *asker = context;
     struct file_map map;
-    int fd = open(a->pipe, O_WRONLY);
-    CHECK(fd >= 0 && file_map_open(&map, a->data) == ST_OK);
+    int fd = open(asker->pipe, O_WRONLY);
+    CHECK(fd >= 0 && file_map_open(&map, asker->data) == ST_OK);
     for (size_t at = 0; at < map.bytes;) at += (size_t)write(fd, map.data + at, map.bytes - at);
     file_map_close(&map);
     /* Two minutes at most: a run that has failed does nothing more. */
-    for (int ms = 0; ms < 120000 && __atomic_load_n(a->step, __ATOMIC_RELAXED) < 4; ms++) nap(1);
+    for (int ms = 0; ms < 120000 && __atomic_load_n(asker->step, __ATOMIC_RELAXED) < 4; ms++) nap(1);
     /* The main thread looks up now and then, and ends the run if it has been asked to: the feed is to end before. */
     uint64_t looks = atomic_load(&shared_main_looks);
     for (int ms = 0; ms < 1000 && atomic_load(&shared_main_looks) == looks; ms++) nap(1);
     nap(4);
-    stop_ask(a->scope, SIGTERM);
+    stop_ask(asker->scope, SIGTERM);
     for (int i = 0; i < 3; i++, nap(3)) kill(getpid(), SIGALRM); /* as one that comes of itself after a second */
     close(fd);
     return NULL;

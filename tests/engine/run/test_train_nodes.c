@@ -335,12 +335,12 @@ static void on_saved(void *context, const struct progress *progress, double seco
 static void on_told(void *context, const struct report_progress *progress) { (void)context, (void)progress; }
 static void on_step(void *context, const struct progress *progress, const uint64_t *row_count)
 {
-    const struct asker *a = context;
+    const struct asker *asker = context;
     (void)row_count;
-    if (progress->step == a->step) stop_ask(a->member->scope, SIGTERM);
+    if (progress->step == asker->step) stop_ask(asker->member->scope, SIGTERM);
 }
 
-/* Whichever is asked, all stop behind one step, and say how to go on. */
+/* Whichever is asked, all stop after one step, and say how to go on. */
 static void train_run__one_node_is_asked_to_stop__all_say_how_to_go_on(void **state)
 {
     (void)state;

@@ -56,12 +56,12 @@ static void asker_layout(struct layout *l)
         key_numbers_layout(&numbers[t], l, &shape, t);
     }
     asked_step_layout(&step, l, &shape);
-    for (uint32_t m = 0; m < MICROS; m++) {
+    for (uint32_t index = 0; index < MICROS; index++) {
         l->bytes += micro_batch_bytes(graph_batch(&graph), graph_example(&graph)) +
                     ticket_bytes(graph_batch(&graph), graph_example(&graph), TABLES, spans, false);
         if (!l->arena) continue;
-        micro_batch_place(&micro[m], l->arena, graph_batch(&graph), graph_example(&graph));
-        ticket_place(&ticket[m], l->arena, graph_batch(&graph), graph_example(&graph), TABLES, spans, false);
+        micro_batch_place(&micro[index], l->arena, graph_batch(&graph), graph_example(&graph));
+        ticket_place(&ticket[index], l->arena, graph_batch(&graph), graph_example(&graph), TABLES, spans, false);
     }
     LAYOUT_TAKE(l, values, asked_floats_max(&shape));
 }
@@ -107,10 +107,10 @@ static void micro_draw(struct micro_batch *m, uint32_t examples, uint64_t bound)
 static uint32_t occurrences_of(uint32_t table, uint64_t key)
 {
     uint32_t count = 0;
-    for (uint32_t m = 0; m < MICROS; m++)
-        for (uint32_t p = 0; p < micro[m].key_count; p++) {
-            const uint32_t field = micro[m].key_home[p] % FIELDS;
-            count += micro[m].key[p] == key && (field == 0 || field == 2 ? 0u : 1u) == table;
+    for (uint32_t index = 0; index < MICROS; index++)
+        for (uint32_t p = 0; p < micro[index].key_count; p++) {
+            const uint32_t field = micro[index].key_home[p] % FIELDS;
+            count += micro[index].key[p] == key && (field == 0 || field == 2 ? 0u : 1u) == table;
         }
     return count;
 }
@@ -118,12 +118,12 @@ static uint32_t occurrences_of(uint32_t table, uint64_t key)
 static void step_make(uint64_t bound, uint32_t last_examples)
 {
     asked_step_begin(&step, &shape, numbers);
-    for (uint32_t m = 0; m < MICROS; m++) {
-        micro_draw(&micro[m], m + 1 < MICROS ? MICRO : last_examples, bound);
-        asked_step_add(&step, &shape, numbers, &micro[m], m, &ticket[m]);
+    for (uint32_t index = 0; index < MICROS; index++) {
+        micro_draw(&micro[index], index + 1 < MICROS ? MICRO : last_examples, bound);
+        asked_step_add(&step, &shape, numbers, &micro[index], index, &ticket[index]);
     }
     asked_step_close(&step, &shape, numbers, values);
-    for (uint32_t m = 0; m < MICROS; m++) asked_step_spans(&step, TABLES, &ticket[m]);
+    for (uint32_t index = 0; index < MICROS; index++) asked_step_spans(&step, TABLES, &ticket[index]);
 }
 
 static void letter_of(uint32_t owner, struct asked_letter *letter)
@@ -163,13 +163,13 @@ static void asked__any_owners__each_key_once_and_values_where_they_are_read(void
                 assert_ptr_equal(value, values + step.float_begin[o + 1]);
             }
             for (uint32_t t = 0; t < TABLES; t++) assert_int_equal(asked_count[t], rows[t].row_count);
-            for (uint32_t m = 0; m < MICROS; m++)
-                for (uint32_t p = 0; p < micro[m].key_count; p++) {
-                    const uint32_t field = micro[m].key_home[p] % FIELDS, t = field == 0 || field == 2 ? 0 : 1;
-                    const uint32_t unique = ticket[m].table[t].unique_of[p];
-                    assert_memory_equal(ticket[m].table[t].span[unique], &micro[m].key[p], sizeof(uint64_t));
-                    const uint32_t lane_row = ticket[m].table[t].lane_row[unique];
-                    assert_int_equal(rows[t].lane_rows[lane_row].lane, m);
+            for (uint32_t index = 0; index < MICROS; index++)
+                for (uint32_t p = 0; p < micro[index].key_count; p++) {
+                    const uint32_t field = micro[index].key_home[p] % FIELDS, t = field == 0 || field == 2 ? 0 : 1;
+                    const uint32_t unique = ticket[index].table[t].unique_of[p];
+                    assert_memory_equal(ticket[index].table[t].span[unique], &micro[index].key[p], sizeof(uint64_t));
+                    const uint32_t lane_row = ticket[index].table[t].lane_row[unique];
+                    assert_int_equal(rows[t].lane_rows[lane_row].lane, index);
                 }
         }
         asker_close();

@@ -106,16 +106,17 @@ static void expected_find(struct expected *x, const struct graph *g, const struc
     x->floats = 0;
     for (uint32_t n = e->forward_begin; n < e->forward_end; n++)
         for (uint32_t k = 0; k < g->nodes[n].param_count; k++) {
-            const struct graph_tensor *t = &g->tensors[g->args[g->nodes[n].arg_begin + g->nodes[n].input_count + k]];
-            assert_int_equal(t->kind, TENSOR_PARAM);
-            uint64_t left = (uint64_t)t->rows * t->cols, offset = t->offset;
-            while (left > 0 && !t->is_alias) {
+            const struct graph_tensor *tensor =
+                &g->tensors[g->args[g->nodes[n].arg_begin + g->nodes[n].input_count + k]];
+            assert_int_equal(tensor->kind, TENSOR_PARAM);
+            uint64_t left = (uint64_t)tensor->rows * tensor->cols, offset = tensor->offset;
+            while (left > 0 && !tensor->is_alias) {
                 const uint64_t floats = left < CLIP_BLOCK_FLOATS ? left : CLIP_BLOCK_FLOATS;
                 assert_true(x->count < BLOCKS_MAX);
                 x->block[x->count].run = run_of(e, offset);
                 x->block[x->count].offset = offset;
                 x->block[x->count].floats = floats;
-                x->block[x->count++].is_bounded = clip_optimizer(g) != NULL && t->update == 0;
+                x->block[x->count++].is_bounded = clip_optimizer(g) != NULL && tensor->update == 0;
                 x->floats += floats;
                 offset += floats;
                 left -= floats;
@@ -182,11 +183,11 @@ static void runs_check(const struct extent *e, const struct graph *g, const stru
 {
     for (uint32_t r = 0; r < e->run_count; r++) {
         const struct param_run *run = &e->runs[r];
-        const struct graph_update *u = &g->updates[run->update];
-        assert_int_equal(u->table, GRAPH_NONE);
-        assert_int_equal(run->state_count, optimizer_table[g->optimizers[u->optimizer].kind].state_count);
-        assert_int_equal(run->state_stride, u->param_count);
-        assert_int_equal(run->state_offset - model->state_offset[run->update], run->offset - u->param_offset);
+        const struct graph_update *update = &g->updates[run->update];
+        assert_int_equal(update->table, GRAPH_NONE);
+        assert_int_equal(run->state_count, optimizer_table[g->optimizers[update->optimizer].kind].state_count);
+        assert_int_equal(run->state_stride, update->param_count);
+        assert_int_equal(run->state_offset - model->state_offset[run->update], run->offset - update->param_offset);
         if (run->state_count > 0)
             assert_true(run->state_offset + (run->state_count - 1) * run->state_stride + run->count <=
                         g->header->state_floats);
@@ -236,8 +237,8 @@ static void stage_check(const struct graph *g, const struct model *model, uint32
                 assert_int_equal(e.runs[r].offset, w->run_end[e.runs[r].update]);
                 w->run_end[e.runs[r].update] += e.runs[r].count;
             }
-            for (uint32_t t = 0; t < e.table_count; t++, w->table_count++) {
-                const uint32_t node = graph_table_first_node(g, e.tables[t]);
+            for (uint32_t table = 0; table < e.table_count; table++, w->table_count++) {
+                const uint32_t node = graph_table_first_node(g, e.tables[table]);
                 assert_true(e.forward_begin <= node && node < e.forward_end);
             }
         }

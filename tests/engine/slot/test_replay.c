@@ -34,9 +34,9 @@ static int group_open(void **state)
     snprintf(s.path, sizeof s.path, "%s", fixture_path("data.csv"));
     FILE *file = fopen(s.path, "w");
     fputs("click,w,q,x,y,u,v\n", file);
-    for (uint32_t r = 0; r < ROWS; r++)
-        fprintf(file, "%u,%u.5,g%u,%u,%u,u%u%s,%s\n", r % 2, r, r / 3, r, 100 + r, r, r % 3 ? "" : "|w",
-                r % 4 ? "v" : "");
+    for (uint32_t row = 0; row < ROWS; row++)
+        fprintf(file, "%u,%u.5,g%u,%u,%u,u%u%s,%s\n", row % 2, row, row / 3, row, 100 + row, row, row % 3 ? "" : "|w",
+                row % 4 ? "v" : "");
     fclose(file);
     assert_ok(graph_compile(&s.g, "m.cfg", model_text, sizeof model_text - 1, NULL, 0, NULL));
     assert_ok(ini_parse(&s.ini, "m.cfg", s.g.text, s.g.text_bytes));
@@ -70,18 +70,18 @@ static void rows_check(const struct micro_batch *m, uint32_t first)
     const uint32_t stride = s.g.header->dense_stride;
     assert_int_equal(m->example_count, 4);
     for (uint32_t b = 0; b < 4; b++) {
-        const uint32_t r = first + b;
-        assert_true(m->label[b] == (float)(r % 2));
-        assert_true(m->weight[b] == (float)r + 0.5f);
+        const uint32_t row = first + b;
+        assert_true(m->label[b] == (float)(row % 2));
+        assert_true(m->weight[b] == (float)row + 0.5f);
         char group[16];
-        snprintf(group, sizeof group, "g%u", r / 3);
+        snprintf(group, sizeof group, "g%u", row / 3);
         assert_true(m->group[b] == reader_key(0, group, strlen(group)));
         assert_false(m->is_bad[b]);
         const uint32_t *begin = m->key_begin + 2 * b;
-        assert_int_equal(begin[1] - begin[0], r % 3 ? 1 : 2);
-        assert_int_equal(begin[2] - begin[1], r % 4 ? 1 : 0);
+        assert_int_equal(begin[1] - begin[0], row % 3 ? 1 : 2);
+        assert_int_equal(begin[2] - begin[1], row % 4 ? 1 : 0);
         char key[16];
-        snprintf(key, sizeof key, "u%u", r);
+        snprintf(key, sizeof key, "u%u", row);
         assert_true(m->key[begin[0]] == reader_key(s.schema.reader.field[0].seed, key, strlen(key)));
         assert_int_equal(m->key_home[begin[0]], 2 * b);
         assert_true(m->dense[b * stride] < m->dense[b * stride + 1]);

@@ -77,19 +77,19 @@ struct rig {
     double *squares;
 };
 
-static void rig_layout(struct rig *r, struct layout *l, uint32_t parts)
+static void rig_layout(struct rig *r, struct layout *layout, uint32_t parts)
 {
     const struct graph *g = &r->graph;
-    extent_layout(&r->extent, l, g, &r->model, parts);
-    gradients_layout(&r->gradients, l, g, r->lanes, g->header->batch * LANES_MAX);
-    LAYOUT_TAKE(l, r->updater.scratch, gradients_scratch(g, r->lanes));
+    extent_layout(&r->extent, layout, g, &r->model, parts);
+    gradients_layout(&r->gradients, layout, g, r->lanes, g->header->batch * LANES_MAX);
+    LAYOUT_TAKE(layout, r->updater.scratch, gradients_scratch(g, r->lanes));
     r->block_count = clip_blocks_list(g, 0, g->forward_count, NULL);
-    LAYOUT_TAKE(l, r->blocks, r->block_count);
-    LAYOUT_TAKE(l, r->squares, r->block_count);
+    LAYOUT_TAKE(layout, r->blocks, r->block_count);
+    LAYOUT_TAKE(layout, r->squares, r->block_count);
     for (uint32_t t = 0; t < g->table_count; t++) {
-        LAYOUT_TAKE(l, r->rows[t].span, ROWS);
-        LAYOUT_TAKE(l, r->rows[t].occurrence_count, ROWS);
-        LAYOUT_TAKE(l, r->spans[t], (size_t)ROWS * g->tables[t].span_floats);
+        LAYOUT_TAKE(layout, r->rows[t].span, ROWS);
+        LAYOUT_TAKE(layout, r->rows[t].occurrence_count, ROWS);
+        LAYOUT_TAKE(layout, r->spans[t], (size_t)ROWS * g->tables[t].span_floats);
     }
 }
 
@@ -244,8 +244,8 @@ static void params_expect(const struct rig *r, float *param, float *state)
 {
     const struct graph *g = &r->graph;
     float *sum = param_sums(r);
-    for (uint32_t u = 0; u < g->update_count; u++) {
-        const struct graph_update *of = &g->updates[u];
+    for (uint32_t update = 0; update < g->update_count; update++) {
+        const struct graph_update *of = &g->updates[update];
         const struct graph_optimizer *o = &g->optimizers[of->optimizer];
         float scale = 1.0f / EXAMPLES;
         if (of->table != GRAPH_NONE) continue;
@@ -255,7 +255,7 @@ static void params_expect(const struct rig *r, float *param, float *state)
             assert_true(fabs((double)scale * norm - (double)o->clip_norm) < 1e-5); /* it is cut */
         }
         for (uint64_t i = 0; i < of->param_count; i++) {
-            float *own = state + r->model.state_offset[u] + i, s[4];
+            float *own = state + r->model.state_offset[update] + i, s[4];
             const uint32_t count = optimizer_table[o->kind].state_count;
             for (uint32_t k = 0; k < count; k++) s[k] = own[k * of->param_count];
             optimizer_table[o->kind].update(o, &param[of->param_offset + i], s, &sum[of->param_offset + i], 1, scale,

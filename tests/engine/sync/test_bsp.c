@@ -140,10 +140,10 @@ static void bsp__gradient_descent__is_that_of_double_precision(void **state)
                 net_take(&found, &t);
                 net_numbers(&expected, of);
                 net_numbers(&found, is);
-                for (int n = 0; n < NUMBERS; n++)
-                    if (!(fabs(*of[n] - *is[n]) < 1e-5))
-                        fail_msg("recipe %zu, setup %zu, step %u: number %d is %g, expected %g", k, i, step, n, *is[n],
-                                 *of[n]);
+                for (int number = 0; number < NUMBERS; number++)
+                    if (!(fabs(*of[number] - *is[number]) < 1e-5))
+                        fail_msg("recipe %zu, setup %zu, step %u: number %d is %g, expected %g", k, i, step, number,
+                                 *is[number], *of[number]);
             }
             assert_int_equal(t.model.progress.step, STEPS);
             assert_int_equal(t.model.progress.examples, 2 * ROWS);

@@ -105,8 +105,8 @@ static status seen_submit(struct device *d, const struct op_context *c, const st
 {
     const uint32_t begin = (uint32_t)(nodes - c->graph->nodes);
     bool is_whole = false;
-    for (uint32_t s = 0; s < seen.pipeline->stage_count; s++) {
-        const struct extent *e = &seen.pipeline->stages[s]->extent;
+    for (uint32_t stage = 0; stage < seen.pipeline->stage_count; stage++) {
+        const struct extent *e = &seen.pipeline->stages[stage]->extent;
         is_whole |= begin == e->forward_begin && begin + count == e->forward_end;
         is_whole |= begin == e->backward_begin && begin + count == e->backward_end;
     }
@@ -128,8 +128,8 @@ static void seen_open(struct training *t, bool is_asked)
     seen.device_vt = *seen.inner;
     seen.device_vt.submit = seen_submit;
     for (uint32_t i = 0; i < p->worker_count; i++) p->workers[i].device->vt = &seen.device_vt;
-    for (uint32_t s = 0; s < p->stage_count; s++)
-        for (uint32_t i = 0; i < SLOTS_MAX; i++) seen.next[s][i] = p->stages[s]->extent.forward_begin;
+    for (uint32_t stage = 0; stage < p->stage_count; stage++)
+        for (uint32_t i = 0; i < SLOTS_MAX; i++) seen.next[stage][i] = p->stages[stage]->extent.forward_begin;
     seen.vt = *p->sync->vt;
     if (is_asked) seen.vt.piece_end = asked_piece_end;
     if (is_asked) seen.vt.piece_done = asked_piece_done;
@@ -154,8 +154,8 @@ static void pieces__asked_for_or_not__every_border_once_and_the_same_bytes(void 
         uint32_t borders = 0, lists = 0;
         assert_ok(training_open(&t, model_text, NULL, data_path, &setups[i / 2]));
         seen_open(&t, is_asked);
-        for (uint32_t s = 0; s < t.pipeline->stage_count; s++) {
-            const struct extent *e = &t.pipeline->stages[s]->extent;
+        for (uint32_t stage = 0; stage < t.pipeline->stage_count; stage++) {
+            const struct extent *e = &t.pipeline->stages[stage]->extent;
             borders += layers_of(&t.graph, e->forward_begin, e->forward_end) +
                        layers_of(&t.graph, e->backward_begin, e->backward_end);
             lists += 2;

@@ -99,12 +99,12 @@ static uint64_t stage_offset(uint32_t stage) { return counting.pipeline->stages[
 static const float *slot_weights(const struct op_context *c, uint32_t stage, uint32_t *pipeline)
 {
     const float *weights = NULL;
-    for (uint32_t t = 0; t < c->graph->tensor_count; t++) {
-        const struct graph_tensor *tensor = &c->graph->tensors[t];
+    for (uint32_t index = 0; index < c->graph->tensor_count; index++) {
+        const struct graph_tensor *tensor = &c->graph->tensors[index];
         if (tensor->offset != stage_offset(stage)) continue;
-        if (tensor->kind == TENSOR_PARAM) weights = c->tensor[t].data;
+        if (tensor->kind == TENSOR_PARAM) weights = c->tensor[index].data;
         for (uint32_t v = 0; tensor->kind == TENSOR_PARAM_GRAD && v < counting.pipeline->pipeline_count; v++)
-            if (c->tensor[t].data == counting.pipeline->sync->gradients.param[v] + tensor->offset) *pipeline = v;
+            if (c->tensor[index].data == counting.pipeline->sync->gradients.param[v] + tensor->offset) *pipeline = v;
     }
     return weights;
 }
@@ -220,10 +220,10 @@ static void counting_check(struct training *t)
     for (uint32_t s = 0; s < p->stage_count; s++) {
         uint64_t sum = 0;
         for (uint32_t v = 0; v < p->pipeline_count; v++) {
-            const struct graph_update *u = &t->graph.updates[p->stages[s]->extent.runs[0].update];
+            const struct graph_update *update = &t->graph.updates[p->stages[s]->extent.runs[0].update];
             float weight = t->model.param[stage_offset(s) + v];
             float state = t->model.state[t->model.state_offset[p->stages[s]->extent.runs[0].update] + stage_offset(s) -
-                                         u->param_offset + v];
+                                         update->param_offset + v];
             uint64_t updates = (uint64_t)lroundf(weight);
             sum += updates;
             assert_int_equal(lroundf(state), 2 * updates);
@@ -347,7 +347,7 @@ static void asp__one_pipeline_stalls__nothing_is_lost(void **state)
             struct pipeline_figures f = run_counting("asp", pipelines, 0, &setup, SCALED(300000, 2000000), STEPS / 3);
             printf("# asp, %u pipelines, %u in flight: misses at most %" PRIu64 " of its own, %" PRIu64 " of another\n",
                    pipelines, in_flight, f.staleness.local_max, f.staleness.global_max);
-            /* Farther than a clock of wsp would let it. */
+            /* Farther than a clock of wsp would let a pipeline. */
             if (pipelines > 1) assert_true(f.staleness.global_max > wsp_global_bound(in_flight, SCALED(3, 0)));
         }
 }
@@ -522,7 +522,7 @@ static void wsp_waves_needed__by_hand__is_as_the_paper_says_golden(void **state)
     (void)state;
     /* HetPipe, figure 3 and section 5: Nm = 4, D = 0. Minibatch 8 (from 1) is the last of wave 1 and waits
      * for wave 0; before it minibatches 5 to 7 have started without. */
-    for (uint64_t p = 0; p <= 6; p++) assert_int_equal(wsp_waves_needed(p, 4, 0), 0);
+    for (uint64_t minibatch = 0; minibatch <= 6; minibatch++) assert_int_equal(wsp_waves_needed(minibatch, 4, 0), 0);
     assert_int_equal(wsp_waves_needed(7, 4, 0), 1);
     assert_int_equal(wsp_waves_needed(10, 4, 0), 1);
     assert_int_equal(wsp_waves_needed(11, 4, 0), 2);
@@ -530,8 +530,9 @@ static void wsp_waves_needed__by_hand__is_as_the_paper_says_golden(void **state)
     assert_int_equal(wsp_waves_needed(10, 4, 1), 0);
     assert_int_equal(wsp_waves_needed(11, 4, 1), 1);
     /* Without pipelining, Nm = 1: the stale synchronous parallel, minibatch p after minibatch p - D - 1 of all. */
-    for (uint64_t p = 0; p < 9; p++)
-        for (uint32_t d = 0; d < 4; d++) assert_int_equal(wsp_waves_needed(p, 1, d), p > d ? p - d : 0);
+    for (uint64_t minibatch = 0; minibatch < 9; minibatch++)
+        for (uint32_t distance = 0; distance < 4; distance++)
+            assert_int_equal(wsp_waves_needed(minibatch, 1, distance), minibatch > distance ? minibatch - distance : 0);
     assert_int_equal(wsp_local_bound(4), 3);
     assert_int_equal(wsp_global_bound(4, 0), 6); /* s_global of the paper's figure 3: minibatches 5 to 10 of 11 */
     assert_int_equal(wsp_global_bound(4, 1), 10);

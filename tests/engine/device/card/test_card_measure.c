@@ -56,7 +56,7 @@ struct measured {
     uint32_t updates; /* calls of rows_update */
     /* Of the clock while all layers are a stage, which is from the sixth call on; 0: as before. */
     uint32_t whole_step_ns;
-    uint32_t tables;  /* bits of those it was called for */
+    uint32_t tables; /* bits of the tables that rows_update was called for */
 };
 
 static const double sizes[SIZES] = {4, 1}, moves[] = {1000, 70000, 64};
@@ -89,9 +89,9 @@ static void begin(struct measured *m, uint64_t row_bytes)
     training_start(&m->t, NULL);
     while (feed_try_next(m->t.feed, &input) != FEED_INPUT) sched_yield();
     slot_bind(&m->slot, input, g, &m->t.model);
-    for (uint32_t t = 0; t < g->tensor_count; t++)
-        if (g->tensors[t].kind == TENSOR_PARAM_GRAD)
-            m->slot.tensor[t].data = m->gradients.param[0] + g->tensors[t].offset;
+    for (uint32_t tensor = 0; tensor < g->tensor_count; tensor++)
+        if (g->tensors[tensor].kind == TENSOR_PARAM_GRAD)
+            m->slot.tensor[tensor].data = m->gradients.param[0] + g->tensors[tensor].offset;
     m->context = slot_context(&m->slot, g, m->gradients.table, true);
     struct device *cpu;
     assert_ok(cpu_device_open(&cpu, g, 1, NULL, "base"));

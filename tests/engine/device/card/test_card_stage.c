@@ -1,5 +1,5 @@
 /* A stage on emulated cards by itself, driven by hand: what goes there before a job and comes
- * home behind it, by which card; which work is written down, replayed and forgotten; and what
+ * home after it, by which card; which work is written down, replayed and forgotten; and what
  * becomes of an opening that fails. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -152,9 +152,9 @@ static uint32_t bits_of(float x)
 
 static void model_number(struct model *m)
 {
-    const struct graph_header *h = m->graph->header;
-    for (uint64_t i = 0; i < h->param_floats; i++) m->param[i] = (float)(i + 1);
-    for (uint64_t i = 0; i < h->state_floats; i++) m->state[i] = -(float)(i + 1);
+    const struct graph_header *header = m->graph->header;
+    for (uint64_t i = 0; i < header->param_floats; i++) m->param[i] = (float)(i + 1);
+    for (uint64_t i = 0; i < header->state_floats; i++) m->state[i] = -(float)(i + 1);
 }
 static void model_scribble(struct model *m)
 {

@@ -164,8 +164,8 @@ static uint32_t steps_read(struct step_of_rows *steps, const char *const *set)
     return step;
 }
 
-/* Which rows are resident, by the rule of engine/device/card/card_rows.h, for a tier of so many; the job ends
- * after step `pause` and after the last. */
+/* Which rows are resident, by the rule of engine/device/card/card_rows.h, for a tier of `tier` rows; the job
+ * ends after step `pause` and after the last. */
 static struct device_row_figures rows_simulate(const struct step_of_rows *steps, uint32_t step_count, uint32_t pause,
                                                uint32_t tier)
 {
@@ -299,15 +299,15 @@ static void figures__bytes_moved__those_that_cross(void **state)
         const struct extent *e = &t.pipeline->stations[1].stage.extent;
         const uint64_t in_before = cards_seen[0].in_bytes, out_before = cards_seen[0].out_bytes;
         assert_ok(training_until(&t, UINT64_MAX));
-        const struct device_figures f = figures_of(&t, 1);
-        assert_int_equal(f.front_bytes, (uint64_t)DATA_ROWS * cases[i].front * sizeof(float));
-        assert_int_equal(f.behind_bytes, (uint64_t)DATA_ROWS * cases[i].behind * sizeof(float));
-        assert_int_equal(f.other_bytes, (uint64_t)DATA_ROWS * cases[i].other * sizeof(float));
+        const struct device_figures figures = figures_of(&t, 1);
+        assert_int_equal(figures.front_bytes, (uint64_t)DATA_ROWS * cases[i].front * sizeof(float));
+        assert_int_equal(figures.behind_bytes, (uint64_t)DATA_ROWS * cases[i].behind * sizeof(float));
+        assert_int_equal(figures.other_bytes, (uint64_t)DATA_ROWS * cases[i].other * sizeof(float));
         const uint64_t micros = (DATA_ROWS + 3) / 4,
                        now = micros * (sizeof(struct gpu_now) + t.graph.table_count * sizeof(uint32_t)),
                        in = cards_seen[0].in_bytes - in_before - extent_bytes(e, true) - now,
                        out = cards_seen[0].out_bytes - out_before - extent_bytes(e, true);
-        assert_int_equal(in + out, f.front_bytes + f.behind_bytes + f.other_bytes);
+        assert_int_equal(in + out, figures.front_bytes + figures.behind_bytes + figures.other_bytes);
         training_close(&t);
         card_refuse_nothing();
     }

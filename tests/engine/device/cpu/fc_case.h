@@ -34,12 +34,13 @@ static inline void fc_build(struct fixture *f, const void *params)
 }
 
 /* `sum` and `count` more terms, as tiles add them: 32 at a time, the even and the odd ones in a chain each. */
-static inline float amx_sum(float sum, const float *a, size_t a_step, const float *b, size_t b_step, uint32_t count)
+static inline float amx_sum(float sum, const float *left, size_t left_step, const float *right, size_t right_step,
+                            uint32_t count)
 {
     for (uint32_t t = 0; t < count; t += 32) {
         float chain[2] = {0, 0};
         for (uint32_t i = t; i < t + 32 && i < count; i++)
-            chain[i & 1] = fmaf(bf16_round(a[i * a_step]), bf16_round(b[i * b_step]), chain[i & 1]);
+            chain[i & 1] = fmaf(bf16_round(left[i * left_step]), bf16_round(right[i * right_step]), chain[i & 1]);
         sum += chain[0] + chain[1];
     }
     return sum;

@@ -153,15 +153,16 @@ struct concat_params {
 };
 static void concat_build(struct fixture *f, const void *params)
 {
-    const struct concat_params *p = params;
+    const struct concat_params *concat = params;
     struct hand_graph *h = &f->h;
-    hand_open(h, p->B, p->B);
-    uint32_t adds[4] = {p->adds, 0, p->adds, 0};
-    uint32_t G = p->groups;
+    hand_open(h, concat->B, concat->B);
+    uint32_t adds[4] = {concat->adds, 0, concat->adds, 0};
+    uint32_t G = concat->groups;
     struct hand_tensors in = {4,
-                              {hand_tensor_grad(h, p->B, 13 * G, 16 * G), hand_tensor(h, p->B, G, G),
-                               hand_tensor_grad(h, p->B, 40 * G, 40 * G + 1), hand_tensor_grad(h, p->B, 3 * G, 3 * G)}};
-    uint32_t out = hand_tensor_grad(h, p->B, 57 * G, 64 * G);
+                              {hand_tensor_grad(h, concat->B, 13 * G, 16 * G), hand_tensor(h, concat->B, G, G),
+                               hand_tensor_grad(h, concat->B, 40 * G, 40 * G + 1),
+                               hand_tensor_grad(h, concat->B, 3 * G, 3 * G)}};
+    uint32_t out = hand_tensor_grad(h, concat->B, 57 * G, 64 * G);
     hand_node(h, OP_ID_concat, in, (struct hand_tensors){0}, out, (struct hand_tensors){0},
               &(struct concat_attr){.groups = G}, sizeof(struct concat_attr), adds);
 }
@@ -186,29 +187,30 @@ struct loss_params {
 static void loss_build(struct fixture *f, const void *params)
 {
     static float weight[128];
-    const struct loss_params *p = params;
+    const struct loss_params *loss = params;
     struct hand_graph *h = &f->h;
-    bool has_label = op_table[p->op].inputs == OP_INPUTS_LOSS;
-    hand_open(h, p->B, p->B + p->C);
-    uint32_t x = hand_tensor_grad(h, p->B, p->C, p->C + 3),
-             second = hand_tensor(h, p->B, has_label ? 1 : p->C, (has_label ? 1 : p->C) + 2);
-    for (uint32_t b = 0; b < p->B; b++) {
-        for (uint32_t j = 0; j < p->C; j++) h->view[x].data[b * h->view[x].stride + j] *= p->half_width;
+    bool has_label = op_table[loss->op].inputs == OP_INPUTS_LOSS;
+    hand_open(h, loss->B, loss->B + loss->C);
+    uint32_t x = hand_tensor_grad(h, loss->B, loss->C, loss->C + 3),
+             second = hand_tensor(h, loss->B, has_label ? 1 : loss->C, (has_label ? 1 : loss->C) + 2);
+    for (uint32_t b = 0; b < loss->B; b++) {
+        for (uint32_t j = 0; j < loss->C; j++) h->view[x].data[b * h->view[x].stride + j] *= loss->half_width;
         /* Every third label is none: one too many, not whole, not a number; its loss is NaN,
          * its gradient that of no class. */
         float *label = &h->view[second].data[b * h->view[second].stride];
-        const float none[] = {(float)p->C, 0.5f, -1};
-        if (has_label) *label = b % 3 == 1 ? none[b / 3 % 3] : (float)((h->draw >> 33) % p->C);
+        const float none[] = {(float)loss->C, 0.5f, -1};
+        if (has_label) *label = b % 3 == 1 ? none[b / 3 % 3] : (float)((h->draw >> 33) % loss->C);
         (void)hand_random(h);
         weight[b] = (float)(b % 5) / 2;
     }
-    if (p->is_weighted) h->batch.weight = weight;
-    uint32_t out = hand_tensor(h, p->B, 1, 1);
+    if (loss->is_weighted) h->batch.weight = weight;
+    uint32_t out = hand_tensor(h, loss->B, 1, 1);
     struct hand_tensors saved = {0};
-    if (p->saved_cols) saved = (struct hand_tensors){1, {hand_tensor(h, p->B, p->saved_cols, p->saved_cols)}};
-    struct loss_attr attr = {.weight = 0.75f, .log_z = 1.5f, .corrects = p->corrects};
-    hand_node(h, p->op, (struct hand_tensors){2, {x, second}}, (struct hand_tensors){0}, out, saved, &attr, sizeof attr,
-              (uint32_t[]){p->adds, 0});
+    if (loss->saved_cols)
+        saved = (struct hand_tensors){1, {hand_tensor(h, loss->B, loss->saved_cols, loss->saved_cols)}};
+    struct loss_attr attr = {.weight = 0.75f, .log_z = 1.5f, .corrects = loss->corrects};
+    hand_node(h, loss->op, (struct hand_tensors){2, {x, second}}, (struct hand_tensors){0}, out, saved, &attr,
+              sizeof attr, (uint32_t[]){loss->adds, 0});
 }
 
 static void bce_logits__no_kernel__runs_as_reference(void **state)
@@ -229,13 +231,13 @@ static void losses_of_many_columns__any_shape__equal_reference(void **state)
     for (size_t i = 0; i < sizeof of / sizeof *of; i++)
         for (size_t k = 0; k < sizeof cols / sizeof *cols; k++)
             for (int variant = 0; variant < 4; variant++) {
-                struct loss_params p = of[i];
-                p.B = cols[k] > 1000 ? 7 : 37;
-                p.C = cols[k];
-                p.adds = variant & 1;
-                p.is_weighted = variant & 2;
-                p.half_width = variant == 3 ? 60 : 3;
-                case_check(op_table[p.op].name, loss_build, &p, PRODUCT_TOLERANCE);
+                struct loss_params loss = of[i];
+                loss.B = cols[k] > 1000 ? 7 : 37;
+                loss.C = cols[k];
+                loss.adds = variant & 1;
+                loss.is_weighted = variant & 2;
+                loss.half_width = variant == 3 ? 60 : 3;
+                case_check(op_table[loss.op].name, loss_build, &loss, PRODUCT_TOLERANCE);
             }
 }
 

@@ -16,26 +16,26 @@ struct rows_params {
 
 static void rows_build(struct fixture *f, const void *params)
 {
-    const struct rows_params *p = params;
+    const struct rows_params *rows = params;
     struct hand_graph *h = &f->h;
-    uint32_t adds[1] = {p->adds};
-    hand_open(h, p->B, p->cols);
-    h->context.training = p->training;
+    uint32_t adds[1] = {rows->adds};
+    hand_open(h, rows->B, rows->cols);
+    h->context.training = rows->training;
     h->context.example_begin = 512;
     h->batch.step = 77;
-    uint32_t in = p->wants_din ? hand_tensor_grad(h, p->B, p->cols, p->cols + p->gap)
-                               : hand_tensor(h, p->B, p->cols, p->cols + p->gap);
+    uint32_t in = rows->wants_din ? hand_tensor_grad(h, rows->B, rows->cols, rows->cols + rows->gap)
+                                  : hand_tensor(h, rows->B, rows->cols, rows->cols + rows->gap);
     struct leaky_relu_attr leaky = {.slope = 0.01f};
     struct dropout_attr dropout = {.rate = 0.3f};
-    const uint32_t units[] = {0, 2 * p->cols + 1, (p->cols + 1) / 2}; /* as wide, wider, narrower */
-    struct busy_attr busy = {.rounds = 50, .units = units[p->gap % 3]};
-    bool is_busy = p->op == OP_ID_busy;
-    const void *attr = p->op == OP_ID_leaky_relu ? (const void *)&leaky : &dropout;
+    const uint32_t units[] = {0, 2 * rows->cols + 1, (rows->cols + 1) / 2}; /* as wide, wider, narrower */
+    struct busy_attr busy = {.rounds = 50, .units = units[rows->gap % 3]};
+    bool is_busy = rows->op == OP_ID_busy;
+    const void *attr = rows->op == OP_ID_leaky_relu ? (const void *)&leaky : &dropout;
     if (is_busy) attr = &busy;
-    uint32_t out_cols = is_busy && busy.units != 0 ? busy.units : p->cols;
-    uint32_t out = hand_tensor_grad(h, p->B, out_cols, out_cols + 2 * p->gap);
-    hand_node(h, p->op, (struct hand_tensors){1, {in}}, (struct hand_tensors){0}, out, (struct hand_tensors){0}, attr,
-              is_busy ? sizeof busy : sizeof(float), adds);
+    uint32_t out_cols = is_busy && busy.units != 0 ? busy.units : rows->cols;
+    uint32_t out = hand_tensor_grad(h, rows->B, out_cols, out_cols + 2 * rows->gap);
+    hand_node(h, rows->op, (struct hand_tensors){1, {in}}, (struct hand_tensors){0}, out, (struct hand_tensors){0},
+              attr, is_busy ? sizeof busy : sizeof(float), adds);
 }
 
 static void rows_check(op_id op, double tolerance)
@@ -44,9 +44,9 @@ static void rows_check(op_id op, double tolerance)
     char what[96];
     for (size_t i = 0; i < sizeof cols / sizeof cols[0]; i++)
         for (uint32_t flags = 0; flags < 8; flags++) {
-            struct rows_params p = {op, 37, cols[i], i % 3, flags & 1, (flags & 3) != 2, flags >> 2 & 1};
+            struct rows_params rows = {op, 37, cols[i], i % 3, flags & 1, (flags & 3) != 2, flags >> 2 & 1};
             snprintf(what, sizeof what, "%s cols %u flags %u", op_table[op].name, cols[i], flags);
-            case_check(what, rows_build, &p, tolerance);
+            case_check(what, rows_build, &rows, tolerance);
         }
 }
 
@@ -150,26 +150,27 @@ struct values_params {
 };
 static void values_build(struct fixture *f, const void *params)
 {
-    const struct values_params *p = params;
+    const struct values_params *values = params;
     hand_open(&f->h, 1, 1);
-    uint32_t in = hand_tensor(&f->h, 1, p->count, p->count), out = hand_tensor(&f->h, 1, p->count, p->count);
-    memcpy(f->h.view[in].data, p->value, p->count * sizeof(float));
+    uint32_t in = hand_tensor(&f->h, 1, values->count, values->count),
+             out = hand_tensor(&f->h, 1, values->count, values->count);
+    memcpy(f->h.view[in].data, values->value, values->count * sizeof(float));
     struct leaky_relu_attr attr = {.slope = 0.01f};
-    hand_node(&f->h, p->op, (struct hand_tensors){1, {in}}, (struct hand_tensors){0}, out, (struct hand_tensors){0},
-              &attr, sizeof attr, NULL);
+    hand_node(&f->h, values->op, (struct hand_tensors){1, {in}}, (struct hand_tensors){0}, out,
+              (struct hand_tensors){0}, &attr, sizeof attr, NULL);
 }
 
 /* Relative error of every element against the reference, which rounds a double once; where that is denormal,
  * absolute. */
 static void values_check(op_id op, const float *value, uint32_t count, double tolerance)
 {
-    struct values_params p = {op, value, count};
-    struct fixture *reference = fixture_open(values_build, &p);
+    struct values_params values = {op, value, count};
+    struct fixture *reference = fixture_open(values_build, &values);
     op_table[op].forward(&reference->h.context, &reference->h.node[0]);
     const float *expected = op_out(&reference->h.context, &reference->h.node[0]).data;
     for (int isa = 0; isa < ISA_COUNT; isa++) {
         if (!isa_runs_here((enum isa)isa)) continue;
-        struct fixture *f = fixture_open(values_build, &p);
+        struct fixture *f = fixture_open(values_build, &values);
         struct device *device;
         assert_int_equal(cpu_device_open(&device, &f->h.graph, 1, NULL, isa_names[isa]), ST_OK);
         assert_int_equal(device_submit(device, &f->h.context, &f->h.node[0], 1), ST_OK);

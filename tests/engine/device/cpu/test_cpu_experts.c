@@ -17,28 +17,30 @@ struct experts_params {
 };
 static void experts_build(struct fixture *f, const void *params)
 {
-    const struct experts_params *p = params;
-    const struct experts_attr *a = &p->attr;
+    const struct experts_params *experts = params;
+    const struct experts_attr *a = &experts->attr;
     struct hand_graph *h = &f->h;
-    uint32_t adds[2] = {p->adds, p->adds};
-    hand_open(h, p->B, p->B + p->K + p->E);
-    const uint32_t x = p->wants_x ? hand_tensor_grad(h, p->B, p->K, p->K + p->gap)
-                                  : hand_tensor(h, p->B, p->K, p->K + p->gap),
-                   gate = p->wants_gate ? hand_tensor_grad(h, p->B, p->E, p->E + p->gap)
-                                        : hand_tensor(h, p->B, p->E, p->E + p->gap);
-    for (uint32_t b = 0; b < p->B && p->is_one; b++) h->view[gate].data[(size_t)b * h->view[gate].stride] = 2;
+    uint32_t adds[2] = {experts->adds, experts->adds};
+    hand_open(h, experts->B, experts->B + experts->K + experts->E);
+    const uint32_t x = experts->wants_x ? hand_tensor_grad(h, experts->B, experts->K, experts->K + experts->gap)
+                                        : hand_tensor(h, experts->B, experts->K, experts->K + experts->gap),
+                   gate = experts->wants_gate ? hand_tensor_grad(h, experts->B, experts->E, experts->E + experts->gap)
+                                              : hand_tensor(h, experts->B, experts->E, experts->E + experts->gap);
+    for (uint32_t b = 0; b < experts->B && experts->is_one; b++)
+        h->view[gate].data[(size_t)b * h->view[gate].stride] = 2;
     struct hand_tensors param = {0};
     if (a->hidden) {
-        param.t[param.count++] = hand_tensor_grad(h, p->E * p->K, a->hidden, a->hidden + p->gap);
-        param.t[param.count++] = hand_tensor_grad(h, p->E, a->hidden, a->hidden + p->gap);
+        param.t[param.count++] = hand_tensor_grad(h, experts->E * experts->K, a->hidden, a->hidden + experts->gap);
+        param.t[param.count++] = hand_tensor_grad(h, experts->E, a->hidden, a->hidden + experts->gap);
     }
-    param.t[param.count++] = hand_tensor_grad(h, p->E * (a->hidden ? a->hidden : p->K), a->units, a->units + p->gap);
-    param.t[param.count++] = hand_tensor_grad(h, p->E, a->units, a->units + p->gap);
-    const uint32_t out = hand_tensor_grad(h, p->B, a->units, a->units + p->gap);
+    param.t[param.count++] =
+        hand_tensor_grad(h, experts->E * (a->hidden ? a->hidden : experts->K), a->units, a->units + experts->gap);
+    param.t[param.count++] = hand_tensor_grad(h, experts->E, a->units, a->units + experts->gap);
+    const uint32_t out = hand_tensor_grad(h, experts->B, a->units, a->units + experts->gap);
     struct experts_frame frame;
     struct layout l = {0};
-    experts_frame_layout(&frame, &l, a, 1, p->K, p->E);
-    const uint32_t words = (uint32_t)(l.bytes / sizeof(float)), saved = hand_tensor(h, p->B, words, words);
+    experts_frame_layout(&frame, &l, a, 1, experts->K, experts->E);
+    const uint32_t words = (uint32_t)(l.bytes / sizeof(float)), saved = hand_tensor(h, experts->B, words, words);
     hand_node(h, OP_ID_experts, (struct hand_tensors){2, {x, gate}}, param, out, (struct hand_tensors){1, {saved}}, a,
               sizeof *a, adds);
 }
@@ -53,23 +55,23 @@ static void experts__odd_shapes__equals_reference(void **state)
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (uint32_t flags = i < 2 ? 0 : i % 3; flags < 8; flags += i < 2 ? 1 : 3) {
             const uint32_t *s = shapes[i];
-            const struct experts_params p = {.B = s[0],
-                                             .K = s[1],
-                                             .E = s[2],
-                                             .gap = flags % 3,
-                                             .attr = {.units = s[3],
-                                                      .hidden = s[4],
-                                                      .activation = flags & 1 ? ACT_TANH : ACT_RELU,
-                                                      .top = s[5],
-                                                      .capacity = flags & 2 ? 0.7f : 0,
-                                                      .balance = flags & 4 ? 0.3f : 0},
-                                             .adds = flags & 4,
-                                             .wants_x = flags != 3,
-                                             .wants_gate = flags != 5,
-                                             .is_one = flags == 6 || flags == 7};
+            const struct experts_params experts = {.B = s[0],
+                                                   .K = s[1],
+                                                   .E = s[2],
+                                                   .gap = flags % 3,
+                                                   .attr = {.units = s[3],
+                                                            .hidden = s[4],
+                                                            .activation = flags & 1 ? ACT_TANH : ACT_RELU,
+                                                            .top = s[5],
+                                                            .capacity = flags & 2 ? 0.7f : 0,
+                                                            .balance = flags & 4 ? 0.3f : 0},
+                                                   .adds = flags & 4,
+                                                   .wants_x = flags != 3,
+                                                   .wants_gate = flags != 5,
+                                                   .is_one = flags == 6 || flags == 7};
             snprintf(what, sizeof what, "experts B %u K %u E %u units %u hidden %u top %u flags %u", s[0], s[1], s[2],
                      s[3], s[4], s[5], flags);
-            case_check(what, experts_build, &p, PRODUCT_TOLERANCE);
+            case_check(what, experts_build, &experts, PRODUCT_TOLERANCE);
         }
 }
 
@@ -138,13 +140,13 @@ static void experts__load_loss__moves_gates(void **state)
     with->h.batch.weight = without->h.batch.weight = weight;
     reference_run(with);
     reference_run(without);
-    const struct view a = op_din(&with->h.context, &with->h.node[0], EXPERTS_GATE),
-                      b = op_din(&without->h.context, &without->h.node[0], EXPERTS_GATE);
+    const struct view dgate_with = op_din(&with->h.context, &with->h.node[0], EXPERTS_GATE),
+                      dgate_without = op_din(&without->h.context, &without->h.node[0], EXPERTS_GATE);
     const double p[4] = {1 / (1 + exp(-1)), 1 / (1 + exp(-1)), 1 / (1 + exp(-1)), 0.5};
     for (uint32_t e = 0; e < 4; e++) { /* all four are the first expert's: s = 1, 0 */
         const double slope = 0.5 * 2 * p[e] * (1 - p[e]) * (double)weight[e];
-        assert_true(fabs((double)(a.data[2 * e] - b.data[2 * e]) - slope) < 1e-6);
-        assert_true(fabs((double)(a.data[2 * e + 1] - b.data[2 * e + 1]) + slope) < 1e-6);
+        assert_true(fabs((double)(dgate_with.data[2 * e] - dgate_without.data[2 * e]) - slope) < 1e-6);
+        assert_true(fabs((double)(dgate_with.data[2 * e + 1] - dgate_without.data[2 * e + 1]) + slope) < 1e-6);
     }
     with->h.batch.weight = without->h.batch.weight = NULL;
     fixture_close(with);

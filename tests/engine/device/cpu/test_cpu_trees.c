@@ -102,8 +102,8 @@ static void text_check(const struct op_text *text, uint32_t examples, uint64_t s
     for (int isa = 0; isa < ISA_COUNT; isa++) {
         struct rig first;
         if (!isa_runs_here((enum isa)isa)) continue;
-        for (uint32_t m = 0; m < POLICIES * MEMBERS_TRIED; m++) {
-            const uint32_t members = members_tried[m / POLICIES], p = m % POLICIES;
+        for (uint32_t turn = 0; turn < POLICIES * MEMBERS_TRIED; turn++) {
+            const uint32_t members = members_tried[turn / POLICIES], p = turn % POLICIES;
             struct device *device;
             struct rig r;
             char what[96];
@@ -114,9 +114,9 @@ static void text_check(const struct op_text *text, uint32_t examples, uint64_t s
             run(&r, device);
             device_close(device);
             compare(what, &r, &expected, TOLERANCE);
-            if (m > 0) compare(what, &r, &first, EXACT);
-            if (m > 0) rig_close(&r);
-            if (m == 0) first = r, first.context.tensor = r.tensor;
+            if (turn > 0) compare(what, &r, &first, EXACT);
+            if (turn > 0) rig_close(&r);
+            if (turn == 0) first = r, first.context.tensor = r.tensor;
         }
         rig_close(&first);
     }

@@ -74,27 +74,27 @@ static void params_check(struct device *device, struct graph_optimizer o, uint32
     float *weight_halves = floats_copy(weight, count), *state_halves = floats_copy(state, state_count * count + 1);
     float *grad_halves[64], *grad_at[64];
     for (uint32_t l = 0; l < lanes; l++) grad_halves[l] = floats_copy(grad[l], count);
-    struct param_update u = {.optimizer = &o,
-                             .weight = weight,
-                             .state = state,
-                             .state_stride = count,
-                             .grad = grad,
-                             .lanes = lanes,
-                             .is_bf16 = is_bf16,
-                             .count = count,
-                             .scale = 1.0f / 256,
-                             .rate = 0.04f,
-                             .t = 3};
-    assert_int_equal(device_update_params(device, &u), ST_OK);
+    struct param_update param_update = {.optimizer = &o,
+                                        .weight = weight,
+                                        .state = state,
+                                        .state_stride = count,
+                                        .grad = grad,
+                                        .lanes = lanes,
+                                        .is_bf16 = is_bf16,
+                                        .count = count,
+                                        .scale = 1.0f / 256,
+                                        .rate = 0.04f,
+                                        .t = 3};
+    assert_int_equal(device_update_params(device, &param_update), ST_OK);
     floats_compare("weights", weight, weight_expected, 1, count, count, EXACT);
     floats_compare("states", state, state_expected, 1, state_count * count + 1, state_count * count + 1, EXACT);
     for (size_t begin = 0, half = count / 3; begin < count; begin += half, half = count - begin) {
         for (uint32_t l = 0; l < lanes; l++) grad_at[l] = grad_halves[l] + begin;
-        u.weight = weight_halves + begin;
-        u.state = state_halves + begin;
-        u.grad = grad_at;
-        u.count = half;
-        assert_int_equal(device_update_params(device, &u), ST_OK);
+        param_update.weight = weight_halves + begin;
+        param_update.state = state_halves + begin;
+        param_update.grad = grad_at;
+        param_update.count = half;
+        assert_int_equal(device_update_params(device, &param_update), ST_OK);
         if (begin == 0) assert_true(weight_halves[half] != weight_expected[half]);
     }
     floats_compare("weights in two parts", weight_halves, weight_expected, 1, count, count, EXACT);
@@ -179,23 +179,23 @@ static void rows_update_check(struct device *device, struct graph_optimizer o, u
         else
             row_vector_write(&table, row, vector);
     }
-    struct table_update u = {.table = &table,
-                             .optimizer = &o,
-                             .row_count = row_count,
-                             .span = span,
-                             .grad = grad,
-                             .lanes = lanes,
-                             .use_count = use_count,
-                             .last_lane_row = drawn.last,
-                             .lane_rows = drawn.rows,
-                             .lane_row_count = drawn.count,
-                             .occurrence_count = optimizer_reads_shows(&o) ? occurrence_count : NULL,
-                             .key = key,
-                             .noise = noise,
-                             .scale = 0.25f,
-                             .rate = 0.04f,
-                             .t = step};
-    assert_int_equal(device_update_rows(device, &u), ST_OK);
+    struct table_update table_update = {.table = &table,
+                                        .optimizer = &o,
+                                        .row_count = row_count,
+                                        .span = span,
+                                        .grad = grad,
+                                        .lanes = lanes,
+                                        .use_count = use_count,
+                                        .last_lane_row = drawn.last,
+                                        .lane_rows = drawn.rows,
+                                        .lane_row_count = drawn.count,
+                                        .occurrence_count = optimizer_reads_shows(&o) ? occurrence_count : NULL,
+                                        .key = key,
+                                        .noise = noise,
+                                        .scale = 0.25f,
+                                        .rate = 0.04f,
+                                        .t = step};
+    assert_int_equal(device_update_rows(device, &table_update), ST_OK);
     for (size_t i = 0; i < floats; i++)
         if (memcmp(&spans[i], &expected[i], sizeof(float)) != 0)
             fail_msg("%s %s dim %u lanes %u: float %zu of a row is %a, expected %a", optimizer_table[kind].name,
@@ -273,14 +273,14 @@ static void sum_params__any_lanes__sums_and_squares(void **state)
             struct hand_graph draws = {.draw = lanes};
             for (uint32_t l = 0; l < lanes; l++)
                 grad[l] = floats_random(&draws, COUNT, false), kept[l] = floats_copy(grad[l], COUNT);
-            struct param_sums u = {.grad = grad,
-                                   .lanes = lanes,
-                                   .is_bf16 = is_bf16,
-                                   .block_count = BLOCKS,
-                                   .block = blocks,
-                                   .squares = squares,
-                                   .t = 1};
-            assert_int_equal(device_sum_params(device, &u), ST_OK);
+            struct param_sums param_sums = {.grad = grad,
+                                            .lanes = lanes,
+                                            .is_bf16 = is_bf16,
+                                            .block_count = BLOCKS,
+                                            .block = blocks,
+                                            .squares = squares,
+                                            .t = 1};
+            assert_int_equal(device_sum_params(device, &param_sums), ST_OK);
             size_t at = 0;
             for (uint32_t b = 0; b < BLOCKS; b++) {
                 for (; at < blocks[b].offset; at++)
@@ -298,8 +298,8 @@ static void sum_params__any_lanes__sums_and_squares(void **state)
             }
             /* Without squares: what is in the first lane stays there. */
             float *before = floats_copy(grad[0], COUNT);
-            u.squares = NULL;
-            assert_int_equal(device_sum_params(device, &u), ST_OK);
+            param_sums.squares = NULL;
+            assert_int_equal(device_sum_params(device, &param_sums), ST_OK);
             for (size_t i = 0; i < COUNT; i++) assert_true(grad[0][i] == before[i]);
             free(before);
             for (uint32_t l = 0; l < lanes; l++) free(grad[l]), free(kept[l]);
@@ -330,17 +330,17 @@ static void rows_sum_check(struct device *device, uint32_t begin, const uint32_t
         for (size_t i = 0; i < floats; i += 3) grad[use][i] = i % 2 ? -0.0f : 0;
         kept[use] = floats_copy(grad[use], floats);
     }
-    const struct table_sums u = {.dim = dim,
-                                 .row_count = row_count,
-                                 .use_count = use_count,
-                                 .grad = grad,
-                                 .last_lane_row = drawn.last,
-                                 .lane_rows = drawn.rows,
-                                 .run_begin = run_begin,
-                                 .run_count = run_count,
-                                 .to = to,
-                                 .t = 1};
-    assert_int_equal(device_sum_rows(device, &u), ST_OK);
+    const struct table_sums table_sums = {.dim = dim,
+                                          .row_count = row_count,
+                                          .use_count = use_count,
+                                          .grad = grad,
+                                          .last_lane_row = drawn.last,
+                                          .lane_rows = drawn.rows,
+                                          .run_begin = run_begin,
+                                          .run_count = run_count,
+                                          .to = to,
+                                          .t = 1};
+    assert_int_equal(device_sum_rows(device, &table_sums), ST_OK);
     for (uint32_t l = 0; l < lanes; l++) lane_sum[l] = malloc(sizeof(float));
     for (uint32_t r = 0; r < row_count; r++)
         for (uint32_t run = 0; run < run_count; run++)

@@ -28,10 +28,10 @@ static uint32_t tree_count;
 
 static double value(uint32_t array, uint32_t i)
 {
-    uint32_t v = (i + 1) * 2654435761u + (array + 1) * 2246822519u;
-    v = (v ^ v >> 15) * 2246822519u;
-    v ^= v >> 13;
-    return (v >> 24) / 128.0 - 1;
+    uint32_t bits = (i + 1) * 2654435761u + (array + 1) * 2246822519u;
+    bits = (bits ^ bits >> 15) * 2246822519u;
+    bits ^= bits >> 13;
+    return (bits >> 24) / 128.0 - 1;
 }
 
 /* "KIND LINE; LINE" becomes [cell KIND] and its lines. */

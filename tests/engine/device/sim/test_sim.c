@@ -160,7 +160,7 @@ static void sim__loss_on_sim__is_zero_and_nothing_moves(void **state)
 
 /* --- time ------------------------------------------------------------------------------------- */
 
-/* A context of so many examples, all of whose tensors lie in one block. */
+/* A context of four examples, all of whose tensors lie in one block. */
 struct single {
     struct graph graph;
     struct micro_batch batch;
@@ -185,8 +185,9 @@ static void task_open(struct single *k, const char *slow, double et, double time
     assert_true(k->graph.tensor_count <= 64);
     k->memory = calloc(4096, sizeof *k->memory);
     assert_non_null(k->memory);
-    for (uint32_t t = 0; t < k->graph.tensor_count; t++)
-        k->tensor[t] = (struct view){k->memory + 64 * t, 4, k->graph.tensors[t].cols, k->graph.tensors[t].stride};
+    for (uint32_t tensor = 0; tensor < k->graph.tensor_count; tensor++)
+        k->tensor[tensor] =
+            (struct view){k->memory + 64 * tensor, 4, k->graph.tensors[tensor].cols, k->graph.tensors[tensor].stride};
     k->batch.example_count = 4;
     k->context = (struct op_context){.graph = &k->graph, .tensor = k->tensor, .batch = &k->batch, .training = true};
     k->type = (struct resource_type){.name = "card", .device = RESOURCE_SIM};
@@ -343,8 +344,8 @@ static void sim_submit__stage_in_the_middle__writes_what_it_gives(void **state)
     const struct graph *g = &k.graph;
     assert_true(g->tensor_count <= 64);
     for (uint32_t i = 0; i < 64 * 64 * 8; i++) memory[i] = 7;
-    for (uint32_t t = 0; t < g->tensor_count; t++)
-        k.tensor[t] = (struct view){memory + 512 * t, 8, g->tensors[t].cols, 64};
+    for (uint32_t tensor = 0; tensor < g->tensor_count; tensor++)
+        k.tensor[tensor] = (struct view){memory + 512 * tensor, 8, g->tensors[tensor].cols, 64};
     uint64_t key[8];
     uint32_t key_begin[8 * 4 + 1] = {0};
     for (uint32_t i = 0; i < 8; i++) key[i] = i;
@@ -367,15 +368,15 @@ static void sim_submit__stage_in_the_middle__writes_what_it_gives(void **state)
         while (g->nodes[at].layer != 2) at++;
         assert_int_equal(device_submit(device, &k.context, &g->nodes[at], 1), ST_OK);
         uint32_t given_count = 0;
-        for (uint32_t t = 0; t < g->tensor_count; t++) {
+        for (uint32_t tensor = 0; tensor < g->tensor_count; tensor++) {
             bool is_front = false, is_behind = false;
-            for (uint32_t i = 0; i < front_count; i++) is_front |= front[i] == t;
-            for (uint32_t i = 0; i < behind_count; i++) is_behind |= behind[i] == t;
+            for (uint32_t i = 0; i < front_count; i++) is_front |= front[i] == tensor;
+            for (uint32_t i = 0; i < behind_count; i++) is_behind |= behind[i] == tensor;
             bool is_given = is_forward ? is_behind && !is_front : is_front && !is_behind;
             given_count += is_given;
             for (uint32_t b = 0; b < 8; b++)
                 for (uint32_t i = 0; i < 64; i++)
-                    assert_true(memory[512 * t + 64 * b + i] == (is_given && i < g->tensors[t].cols ? 0 : 7));
+                    assert_true(memory[512 * tensor + 64 * b + i] == (is_given && i < g->tensors[tensor].cols ? 0 : 7));
         }
         /* h1 forward; back nothing that is not added to behind: the gradient of x comes from there too. */
         assert_int_equal(given_count, is_forward ? 1 : 0);
@@ -472,9 +473,10 @@ static void cpu__slowed_op__takes_its_factor_from_its_step_on(void **state)
     task_open(&k, "", 1, 1);
     graph_close(&k.graph);
     assert_ok(graph_compile(&k.graph, "test.cfg", text, sizeof text - 1, NULL, 0, NULL));
-    for (uint32_t t = 0; t < k.graph.tensor_count; t++) {
-        k.tensor[t] = (struct view){k.memory + 64 * t, k.graph.tensors[t].rows ? k.graph.tensors[t].rows : 4,
-                                    k.graph.tensors[t].cols, k.graph.tensors[t].stride};
+    for (uint32_t tensor = 0; tensor < k.graph.tensor_count; tensor++) {
+        k.tensor[tensor] =
+            (struct view){k.memory + 64 * tensor, k.graph.tensors[tensor].rows ? k.graph.tensors[tensor].rows : 4,
+                          k.graph.tensors[tensor].cols, k.graph.tensors[tensor].stride};
     }
     assert_ok(resource_slow_parse("busy 4", &busy));
     assert_ok(resource_slow_parse("fc 4", &fc));
