@@ -308,7 +308,7 @@ static void nodes_put(struct scrape *s, struct node *node, struct evbuffer *to)
     struct reduce *reduce = node_reduce(node);
     const struct reduce_rows rows = reduce_rows(reduce);
     const uint64_t steps = GET(s->shared_step) - GET(s->shared_begun_step);
-    exposition_u64(to, "heterps_train_rank", "gauge", "This node's rank.", node_index(node));
+    exposition_u64(to, "heterps_train_rank", "gauge", "This node's rank.", node_rank(node, node_index(node)));
     exposition_u64(to, "heterps_train_nodes", "gauge", "Nodes of the training.", node_count(node));
     exposition_u64(to, "heterps_train_sent_bytes_total", "counter", "Bytes that this node has sent to others.",
                    reduce_sent_bytes(reduce));

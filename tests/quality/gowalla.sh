@@ -22,7 +22,7 @@ one_node --eval "$data/test.txt" --log json >one.log || exit 1
 "$h" launch --local "$nodes" -- model.bin --data data.tsv --eval "$data/test.txt" --out many.model >many.log 2>&1 &
 launcher=$!
 until ls many.model/manifest*.json >/dev/null 2>&1 || ! kill -0 $launcher 2>/dev/null; do sleep 0.1; done
-pkill -9 -f "^heterps-run model.bin .*--rank=$((nodes - 1))( |\$)" && echo "node $((nodes - 1)) is killed"
+kill -9 "$(pid_here "^heterps-run model.bin .*--rank=$((nodes - 1))( |\$)")" && echo "node $((nodes - 1)) is killed"
 wait $launcher
 status=$?
 launcher=

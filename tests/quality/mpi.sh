@@ -3,8 +3,8 @@
 # Trainings on three nodes of this machine that samples/nodes.mpirun starts, by MPICH's mpirun and by Open MPI's,
 # which have to end with the bytes of one node. Then a training that is ended by a signal to mpirun, and goes on when
 # it is started again. MPICH and OPENMPI say where the two are, and each has to be what it is called; one that is not
-# there is skipped, with a line that says so. Prints a line a job. Status 1 if one is wrong; 77 where there is
-# neither. A minute.
+# there is skipped, with a line that says so. Prints a line a job. Status 1 if one is wrong; 77 where one of
+# the two is not there. A minute.
 set -u
 h=${1:-./heterps-run}
 case $h in /*) ;; *) h=$PWD/$h ;; esac
@@ -53,6 +53,6 @@ both() { # NAME MPIRUN
 mpich=${MPICH:-mpirun.mpich} openmpi=${OPENMPI:-mpirun.openmpi}
 if found MPICH "$mpich" 'hydra\|mpich'; then both MPICH "$mpich"; fi
 if found 'Open MPI' "$openmpi" 'open *mpi\|openrte'; then both 'Open MPI' "$openmpi"; fi
-[ $jobs -gt 0 ] || exit 77
-echo "$jobs jobs, $bad of them wrong"
-[ $bad = 0 ]
+echo "$jobs jobs of 4, $bad of them wrong"
+[ $bad = 0 ] || exit 1
+[ $jobs = 4 ] || exit 77

@@ -58,4 +58,4 @@ one() { # NAME TEXT
 }
 for text in ${samples:-"$root"/samples/*.cfg}; do one "$(basename "$text" .cfg)" "$text"; done
 echo "$same trainings have one node's bytes, $bad do not; $left samples left out"
-[ $bad = 0 ]
+[ $bad = 0 ] && [ $same -gt 0 ] && { [ -n "$samples" ] || [ $left -le 1 ]; } # cluster.cfg is no model

@@ -5,7 +5,7 @@
 # first pass has kept; the time of a run of one pass, which is measured beside, is taken off. A round runs both in
 # turn, the next round in the other order. Prints for each model the medians of examples/s and of the rounds' ratios
 # two nodes / one, with the least and the greatest; and the ratio one / two of the processor time of an example, which
-# other work of the machine changes less.
+# other work of the machine changes less. Status 1 if a median is below 0.90 (ctrdnn) or 0.95 (ctrdnn2).
 set -eu
 rounds=${1:-5} h=${2:-./heterps-run}
 case $h in /*) ;; *) h=$PWD/$h ;; esac
@@ -16,7 +16,7 @@ trap 'exit 130' INT TERM
 export HETERPS_GPU=off LC_ALL=C
 awk '$1 >= 1 { print "warning: other programs keep this machine busy (load " $1 "): the ratios will swing" }' /proc/loadavg >&2
 cd "$work"
-rows=${ROWS:-131072} passes=${PASSES:-4} batch=${BATCH:-4096}
+slow=0 rows=${ROWS:-131072} passes=${PASSES:-4} batch=${BATCH:-4096}
 "$h" gen criteo --rows "$rows" -o data.tsv -q
 for model in ctrdnn ctrdnn2; do "$h" compile "$root/samples/$model.cfg" -o $model.bin --set train.batch="$batch" --set train.lanes=2 --set cache.ram=1GiB -q; done
 
@@ -45,4 +45,7 @@ for model in ctrdnn ctrdnn2; do
     awk '{ print $4 }' of | sort -g >ratios
     printf '%-8s one node of two threads %8.0f, two nodes of one %8.0f examples/s; two / one %.3f (%.3f to %.3f), by processor time %.3f\n' $model \
         "$(awk '{ print $2 }' of | median)" "$(awk '{ print $3 }' of | median)" "$(median <ratios)" "$(head -n 1 ratios)" "$(tail -n 1 ratios)" "$(awk '{ print $5 }' of | median)"
+    least=$([ $model = ctrdnn ] && echo 0.90 || echo 0.95)
+    awk -v found="$(median <ratios)" -v least="$least" 'BEGIN { exit found + 0 < least }' || { echo "not ok: $model: less than $least"; slow=1; }
 done
+exit $slow

@@ -12,7 +12,7 @@ trap 'kill $launcher 2>/dev/null; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 launcher=
 cd "$work" || exit 1
-. "$root/tests/e2e/nodes.sh"
+. "$root/tests/quality/one_node.sh"
 tables_model
 "$h" compile tables.cfg -o tables.bin --set emb.dim=16 --set emb.admit=2 --set cluster.timeout=2 -q && "$h" gen criteo --rows 20000 -o data.tsv -q &&
     "$h" tables.bin --data data.tsv --out tables.model -q || exit 1
@@ -33,7 +33,7 @@ while read -r nodes victim delay kills what; do
     timeout 300 "$h" launch --local "$nodes" -- "$@" >figures 2>log </dev/null &
     launcher=$!
     sleep "$delay"
-    pid=$(pgrep -f -- "^heterps-run $name tables.bin .*--rank=$((victim % nodes))( |\$)" | head -1)
+    pid=$(pid_here "^heterps-run $name tables.bin .*--rank=$((victim % nodes))( |\$)")
     if [ -z "$pid" ]; then
         late=$((late + 1))
     elif [ "$kills" = 1 ]; then

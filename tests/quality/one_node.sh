@@ -24,6 +24,13 @@ dense_model() {
 # one_node ARGUMENT...: trains it, with these, to one.model; its values are in one.
 one_node() { "$h" model.bin --data data.tsv --out one.model --threads 1 "$@" && "$h" export model.bin --model one.model -o one -q; }
 
+# pid_here PATTERN: the process of this directory whose command line has it: other tests have nodes of the same command line.
+pid_here() {
+    for pid_found in $(pgrep -f -- "$1"); do
+        if [ "$(readlink "/proc/$pid_found/cwd")" = "$PWD" ]; then echo "$pid_found" && return; fi
+    done
+}
+
 # Whether a model has the values of one node's.
 as_one_node() {
     rm -rf many

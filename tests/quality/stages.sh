@@ -13,6 +13,7 @@ launcher=
 trap 'kill $launcher 2>/dev/null; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 cd "$work" || exit 1
+. "$root/tests/quality/one_node.sh"
 seed=${SEED:-$(date +%s)}
 echo "seed $seed"
 
@@ -32,8 +33,8 @@ model ctrdnn emb.dim=4 h1.units=24 h2.units=16 h3.units=8 train.clip_norm=0.5 &&
 # The layers of a model: how many there are.
 layers() { "$h" inspect "$1.bin" | awk '/^Layers:/ { on = 1; getline; next } on && $1 == "total" { exit } on { n++ } END { print n }'; }
 
-# pids RANK: of the node, whoever started it.
-pid_of() { pgrep -f -- "$1.bin .*--plan nodes.json .*--rank=$2( |\$)" | head -1; }
+# pid_of MODEL RANK: the node.
+pid_of() { pid_here "$1.bin .*--plan nodes.json .*--rank=$2( |\$)"; }
 
 bad=0 done=0 killed=0 cards=0
 awk -v seed="$seed" 'BEGIN { srand(seed); for (i = 0; i < 100000; i++) print int(rand() * 2147483647) }' >numbers

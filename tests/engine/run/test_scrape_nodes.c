@@ -42,7 +42,7 @@ static void scrape__several_nodes__what_each_has_done(void **state)
     assert_int_equal(evbuffer_add(to, "", 1), 0);
     const char *text = (const char *)evbuffer_pullup(to, -1);
     static const char *const lines[] = {
-        "# TYPE heterps_train_rank gauge\nheterps_train_rank 1\n",
+        "# TYPE heterps_train_rank gauge\nheterps_train_rank 2\n",
         "# TYPE heterps_train_nodes gauge\nheterps_train_nodes 3\n",
         "# TYPE heterps_train_sent_bytes_total counter\nheterps_train_sent_bytes_total 70000\n",
         "# TYPE heterps_train_sent_bytes_least_total counter\nheterps_train_sent_bytes_least_total 20230\n",
