@@ -17,8 +17,8 @@
     for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < (cols); i += gridDim.x * blockDim.x)
 
 DEVICE uint32_t example_of(uint32_t b, uint32_t k) { return b + k * gridDim.y * blockDim.y; }
-DEVICE const float *in_row(struct gpu_in v, uint32_t b) { return v.data + (size_t)b * v.stride; }
-DEVICE float *out_row(struct gpu_out v, uint32_t b) { return v.data + (size_t)b * v.stride; }
+DEVICE const float *in_row(struct gpu_in in, uint32_t b) { return in.data + (size_t)b * in.stride; }
+DEVICE float *out_row(struct gpu_out out, uint32_t b) { return out.data + (size_t)b * out.stride; }
 
 /* Writes a gradient where nobody has written yet, or adds it. */
 DEVICE void grad_put(float *to, float grad, uint32_t adds) { *to = adds ? *to + grad : grad; }

@@ -128,10 +128,10 @@ KERNEL(nce_backward)
     }
 }
 
-DEVICE uint32_t warp_count(uint32_t x)
+DEVICE uint32_t warp_count(uint32_t count)
 {
-    for (uint32_t by = WARP_LANES / 2; by > 0; by /= 2) x += __shfl_xor_sync(WARP_ALL, x, by);
-    return x;
+    for (uint32_t by = WARP_LANES / 2; by > 0; by /= 2) count += __shfl_xor_sync(WARP_ALL, count, by);
+    return count;
 }
 DEVICE float metric_value(uint32_t kind, uint32_t k, uint32_t above, uint32_t equal)
 {

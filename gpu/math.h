@@ -54,16 +54,16 @@ DEVICE uint32_t bf16_bits(float x)
 DEVICE float gpu_log(float x)
 {
     uint32_t bits = __float_as_uint(x);
-    int32_t k = (int32_t)(bits >> 23) - 127;
+    int32_t exponent = (int32_t)(bits >> 23) - 127;
     float m = __uint_as_float((bits & 0x7fffffu) | 0x3f800000u); /* [1, 2) */
     const bool is_high = m > 1.41421356f;
-    if (is_high) m *= 0.5f, k++;
+    if (is_high) m *= 0.5f, exponent++;
     const float f = __fdiv_rn(m - 1, m + 1), f2 = f * f; /* |f| <= 0.1716 */
     float p = 1.0f / 9;
     p = __fmaf_rn(p, f2, 1.0f / 7);
     p = __fmaf_rn(p, f2, 1.0f / 5);
     p = __fmaf_rn(p, f2, 1.0f / 3);
-    return __fmaf_rn((float)k, 0.693147181f, 2 * __fmaf_rn(p * f2, f, f));
+    return __fmaf_rn((float)exponent, 0.693147181f, 2 * __fmaf_rn(p * f2, f, f));
 }
 
 DEVICE float gpu_sigmoid(float x)

@@ -61,11 +61,11 @@ struct packed_plan {
     const struct packed_tile *tile;
     uint32_t parts, part_terms, blocks; /* blocks: the grid's */
 };
-static double packed_ns(const struct packed_tile *t, uint32_t tiles, uint32_t parts, uint32_t steps,
+static double packed_ns(const struct packed_tile *tile, uint32_t tiles, uint32_t parts, uint32_t steps,
                         uint32_t core_count, double part_bytes)
 {
     const uint32_t each = divide_up(tiles * parts, core_count);
-    return (double)each * steps * t->step_ns + (double)divide_up(each, t->room) * t->end_ns +
+    return (double)each * steps * tile->step_ns + (double)divide_up(each, tile->room) * tile->end_ns +
            (parts > 1 ? PARTS_ADD_NS + parts * part_bytes / PARTS_BYTES_EACH_NS : 0);
 }
 static struct packed_plan packed_choose(const struct gpu *gpu, enum factor_kind kind, uint32_t rows, uint32_t cols,
@@ -76,15 +76,15 @@ static struct packed_plan packed_choose(const struct gpu *gpu, enum factor_kind 
     double least = 0;
     for (size_t i = 0; i < sizeof packed_tiles / sizeof *packed_tiles; i++)
         for (uint32_t wanted = 1; wanted <= parts_most; wanted++) {
-            const struct packed_tile *t = &packed_tiles[i];
-            const uint32_t tiles = divide_up(rows, PACKED_ROWS) * divide_up(cols, t->cols),
+            const struct packed_tile *tile = &packed_tiles[i];
+            const uint32_t tiles = divide_up(rows, PACKED_ROWS) * divide_up(cols, tile->cols),
                            part_terms = divide_up(divide_up(terms, wanted), 64) * 64,
-                           parts = divide_up(terms, part_terms), room = gpu->core_count * t->room;
+                           parts = divide_up(terms, part_terms), room = gpu->core_count * tile->room;
             const double ns =
-                packed_ns(t, tiles, parts, divide_up(part_terms, stage), gpu->core_count, 8.0 * rows * cols);
+                packed_ns(tile, tiles, parts, divide_up(part_terms, stage), gpu->core_count, 8.0 * rows * cols);
             if (best.tile != NULL && ns >= least) continue;
             least = ns;
-            best = (struct packed_plan){t, parts, part_terms, tiles * parts < room ? tiles * parts : room};
+            best = (struct packed_plan){tile, parts, part_terms, tiles * parts < room ? tiles * parts : room};
         }
     return best;
 }
@@ -226,60 +226,60 @@ struct packing {
 /* Adds a factor of `rows` rows. *as_rows: packed with its rows as rows, its columns as terms;
  * *as_terms: the other way; NULL: not packed so. out as above. has_sums, for the first factor
  * only: room for sums of columns. */
-static void pack_add(struct fc *fc, struct packing *p, const struct product_factor *from, uint32_t rows,
+static void pack_add(struct fc *fc, struct packing *packing, const struct product_factor *from, uint32_t rows,
                      bool is_of_batch, const struct product_factor *out, bool has_sums, struct product_factor *as_rows,
                      struct product_factor *as_terms)
 {
     const uint32_t side = PACKED_BLOCK_ROWS, height = divide_up(rows, side), width = divide_up(from->width, side),
                    parts_most = has_sums ? PREPARE_PARTS : divide_up(PREPARE_BLOCKS, width);
-    struct pack_factor *f = &p->args.factor[p->count++];
-    CHECK(p->count <= PACK_FACTORS && (p->count == 1 || !has_sums));
-    *f = (struct pack_factor){.from = *from,
-                              .rows = rows,
-                              .cols = from->width,
-                              .rows_stride = height * side,
-                              .terms_stride = width * side,
-                              .part_rows = divide_up(height, parts_most) * side,
-                              .groups = is_of_batch ? fc->attr.groups : 0};
-    f->blocks = divide_up(rows, f->part_rows) * width;
-    p->blocks += f->blocks;
+    struct pack_factor *packed = &packing->args.factor[packing->count++];
+    CHECK(packing->count <= PACK_FACTORS && (packing->count == 1 || !has_sums));
+    *packed = (struct pack_factor){.from = *from,
+                                   .rows = rows,
+                                   .cols = from->width,
+                                   .rows_stride = height * side,
+                                   .terms_stride = width * side,
+                                   .part_rows = divide_up(height, parts_most) * side,
+                                   .groups = is_of_batch ? fc->attr.groups : 0};
+    packed->blocks = divide_up(rows, packed->part_rows) * width;
+    packing->blocks += packed->blocks;
     if (out != NULL) {
-        f->out = *out;
-        p->args.activation = fc->attr.activation;
-        p->args.slope = fc->attr.slope;
+        packed->out = *out;
+        packing->args.activation = fc->attr.activation;
+        packing->args.slope = fc->attr.slope;
     }
     if (as_rows != NULL) {
-        f->rows_to = scratch_take(&fc->scratch, prepared_floats(rows, f->cols));
-        *as_rows = (struct product_factor){f->rows_to, f->rows_stride, f->cols, 1, true};
+        packed->rows_to = scratch_take(&fc->scratch, prepared_floats(rows, packed->cols));
+        *as_rows = (struct product_factor){packed->rows_to, packed->rows_stride, packed->cols, 1, true};
     }
     if (as_terms != NULL) {
-        f->terms_to = scratch_take(&fc->scratch, prepared_floats(rows, f->cols));
-        *as_terms = (struct product_factor){f->terms_to, f->terms_stride, rows, 1, true};
+        packed->terms_to = scratch_take(&fc->scratch, prepared_floats(rows, packed->cols));
+        *as_terms = (struct product_factor){packed->terms_to, packed->terms_stride, rows, 1, true};
     }
 }
 /* Packs. col_sums: gets the sums of the first factor's columns added, or NULL. */
-static status pack_run(const struct fc *fc, struct packing *p, float *col_sums)
+static status pack_run(const struct fc *fc, struct packing *packing, float *col_sums)
 {
-    struct pack_factor *first = &p->args.factor[0];
+    struct pack_factor *first = &packing->args.factor[0];
     const uint32_t parts = divide_up(first->rows, first->part_rows), side = PACKED_BLOCK_ROWS;
     struct scratch rest = fc->scratch;
-    p->args.now = fc->w->now;
-    p->args.kind = fc->kind;
+    packing->args.now = fc->w->now;
+    packing->args.kind = fc->kind;
     if (col_sums != NULL) first->sums = scratch_take(&rest, (size_t)parts * first->cols);
-    TRY(gpu_launch(fc->w->gpu, fc->w->stream, GPU_KERNEL_factor_pack, (struct gpu_dim){p->blocks, 1, 1},
-                   (struct gpu_dim){side / 4, PRODUCT_THREADS / (side / 4), 1}, &p->args, sizeof p->args));
+    TRY(gpu_launch(fc->w->gpu, fc->w->stream, GPU_KERNEL_factor_pack, (struct gpu_dim){packing->blocks, 1, 1},
+                   (struct gpu_dim){side / 4, PRODUCT_THREADS / (side / 4), 1}, &packing->args, sizeof packing->args));
     return col_sums == NULL ? ST_OK : parts_add(fc->w, first->sums, col_sums, first->cols, parts);
 }
 
 /* Runs a product of packed factors; sets pass and parts of args. */
 static status packed_run(const struct fc *fc, enum pass pass, const struct packed_plan *plan, struct product_args *args)
 {
-    const struct packed_tile *t = plan->tile;
+    const struct packed_tile *tile = plan->tile;
     args->pass = pass;
     args->parts = plan->parts;
     args->part_terms = plan->part_terms;
-    return gpu_launch(fc->w->gpu, fc->w->stream, fc->kind == FACTOR_BF16 ? t->bf16 : t->tf32,
-                      (struct gpu_dim){plan->blocks, 1, 1}, (struct gpu_dim){PACKED_THREADS(t->cols), 1, 1}, args,
+    return gpu_launch(fc->w->gpu, fc->w->stream, fc->kind == FACTOR_BF16 ? tile->bf16 : tile->tf32,
+                      (struct gpu_dim){plan->blocks, 1, 1}, (struct gpu_dim){PACKED_THREADS(tile->cols), 1, 1}, args,
                       sizeof *args);
 }
 
@@ -308,7 +308,7 @@ static bool blas_wants(const struct fc *fc, enum pass pass, const struct product
     return pass == FORWARD || args->rows * args->cols >= BLAS_DWEIGHT_LEAST;
 }
 /* Gives the library the product, with all rows: prepared factors have zeros behind the rows of the
- * micro-batch. Of the work after the sums it does bias and relu; the caller does the rest. */
+ * micro-batch. Of the work after the sums the library does bias and relu; the caller does the rest. */
 static status blas_run(const struct fc *fc, enum pass pass, const struct product_args *args, bool *is_taken)
 {
     const struct product_result *result = &args->result;

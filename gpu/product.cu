@@ -204,7 +204,7 @@ KERNEL_BOUND(factor_prepare, PRODUCT_THREADS)
     if (threadIdx.y > 0) return;
     for (uint32_t j = 0; j < cols_there; j++) {
         float all = 0;
-        for (uint32_t y = 0; y < blockDim.y; y++) all += sums[(y * blockDim.x + threadIdx.x) * 4 + j];
+        for (uint32_t row = 0; row < blockDim.y; row++) all += sums[(row * blockDim.x + threadIdx.x) * 4 + j];
         a.sums[(size_t)blockIdx.y * a.cols + col + j] = all;
     }
 }
@@ -226,18 +226,18 @@ DEVICE uint8_t *chunk_at(void *to, uint32_t stride, uint32_t row, uint32_t block
 DEVICE uint32_t bf16_two(float low, float high) { return bf16_bits(low) >> 16 | bf16_bits(high); }
 
 /* Packs four neighbouring terms of a row. */
-DEVICE void four_pack(const struct pack_factor *a, uint32_t kind, uint32_t row, uint32_t term, const float x[4])
+DEVICE void four_pack(const struct pack_factor *packed, uint32_t kind, uint32_t row, uint32_t term, const float x[4])
 {
     const uint32_t numbers = kind == FACTOR_BF16 ? 8 : 4, block = term / (8 * numbers), c = term / numbers % 8;
-    uint8_t *to = chunk_at(a->rows_to, a->rows_stride, row, block, c);
-    if (block * 8 * numbers >= a->cols) return;
+    uint8_t *to = chunk_at(packed->rows_to, packed->rows_stride, row, block, c);
+    if (block * 8 * numbers >= packed->cols) return;
     if (kind == FACTOR_BF16)
         *(uint2 *)(to + term % 8 * 2) = (uint2){bf16_two(x[0], x[1]), bf16_two(x[2], x[3])};
     else
         *(float4 *)to = (float4){tf32_round(x[0]), tf32_round(x[1]), tf32_round(x[2]), tf32_round(x[3])};
 }
 /* Packs the tile's columns as rows: each lane takes a chunk at a time, of neighbouring rows of the tile. */
-DEVICE void tile_pack(const struct pack_factor *a, uint32_t kind, const float *tile, uint32_t first_row,
+DEVICE void tile_pack(const struct pack_factor *packed, uint32_t kind, const float *tile, uint32_t first_row,
                       uint32_t first_col)
 {
     const uint32_t numbers = kind == FACTOR_BF16 ? 8 : 4, chunks = PACK_SIDE / numbers, lanes = 32 / numbers;
@@ -245,8 +245,8 @@ DEVICE void tile_pack(const struct pack_factor *a, uint32_t kind, const float *t
         const uint32_t c = e % lanes + e / (lanes * PACK_SIDE) * lanes, i = e / lanes % PACK_SIDE,
                        block = first_row / (8 * numbers) + c / 8;
         const float *x = &tile[c * numbers * PACK_STRIDE + i];
-        uint8_t *to = chunk_at(a->terms_to, a->terms_stride, first_col + i, block, c % 8);
-        if (block * 8 * numbers >= a->rows) continue;
+        uint8_t *to = chunk_at(packed->terms_to, packed->terms_stride, first_col + i, block, c % 8);
+        if (block * 8 * numbers >= packed->rows) continue;
         if (kind == FACTOR_BF16)
             *(uint4 *)to = (uint4){bf16_two(x[0], x[PACK_STRIDE]), bf16_two(x[2 * PACK_STRIDE], x[3 * PACK_STRIDE]),
                                    bf16_two(x[4 * PACK_STRIDE], x[5 * PACK_STRIDE]),
@@ -259,47 +259,51 @@ DEVICE void tile_pack(const struct pack_factor *a, uint32_t kind, const float *t
 
 /* A block goes down 64 columns, a tile of 64 rows at a time, to the last row; the last tile has zeros behind
  * the rows and beside the columns. */
-DEVICE void factor_go(const struct factor_pack_args *a, const struct pack_factor *f, uint32_t block, float *tile)
+DEVICE void factor_go(const struct factor_pack_args *args, const struct pack_factor *packed, uint32_t block,
+                      float *tile)
 {
-    const uint32_t col_blocks = (f->cols + PACK_SIDE - 1) / PACK_SIDE, part = block / col_blocks,
+    const uint32_t col_blocks = (packed->cols + PACK_SIDE - 1) / PACK_SIDE, part = block / col_blocks,
                    first_col = block % col_blocks * PACK_SIDE, col = first_col + threadIdx.x * 4,
-                   begin = part * f->part_rows, rows_there = f->groups ? a->now->example_count * f->groups : f->rows,
-                   end = min(begin + f->part_rows, rows_there), cols_there = col < f->cols ? min(f->cols - col, 4u) : 0;
+                   begin = part * packed->part_rows,
+                   rows_there = packed->groups ? args->now->example_count * packed->groups : packed->rows,
+                   end = min(begin + packed->part_rows, rows_there),
+                   cols_there = col < packed->cols ? min(packed->cols - col, 4u) : 0;
     float sum[4] = {0};
     for (uint32_t first = begin; first < end; first += PACK_SIDE) {
         float x[PACK_ROWS][4], out[PACK_ROWS][4];
         UNROLL for (uint32_t i = 0; i < PACK_ROWS; i++)
         {
             const uint32_t m = first + threadIdx.y + i * PACK_HEIGHT, there = m < rows_there ? cols_there : 0;
-            four_take(x[i], there ? factor_row(&f->from, m) + col : (const float *)0, there, f->from.is_aligned);
-            const uint32_t has_slope = f->out.data ? there : 0;
-            four_take(out[i], has_slope ? factor_row(&f->out, m) + col : (const float *)0, has_slope,
-                      f->out.is_aligned);
+            four_take(x[i], there ? factor_row(&packed->from, m) + col : (const float *)0, there,
+                      packed->from.is_aligned);
+            const uint32_t has_slope = packed->out.data ? there : 0;
+            four_take(out[i], has_slope ? factor_row(&packed->out, m) + col : (const float *)0, has_slope,
+                      packed->out.is_aligned);
         }
         UNROLL for (uint32_t i = 0; i < PACK_ROWS; i++)
         {
             const uint32_t row = threadIdx.y + i * PACK_HEIGHT, there = first + row < rows_there ? cols_there : 0;
             UNROLL for (uint32_t j = 0; j < 4; j++)
             {
-                if (f->out.data) x[i][j] *= j < there ? gpu_slope(a->activation, a->slope, out[i][j]) : 0;
+                if (packed->out.data) x[i][j] *= j < there ? gpu_slope(args->activation, args->slope, out[i][j]) : 0;
                 sum[j] += x[i][j];
-                if (f->terms_to) tile[row * PACK_STRIDE + threadIdx.x * 4 + j] = x[i][j];
+                if (packed->terms_to) tile[row * PACK_STRIDE + threadIdx.x * 4 + j] = x[i][j];
             }
-            if (f->rows_to) four_pack(f, a->kind, first + row, col, x[i]);
+            if (packed->rows_to) four_pack(packed, args->kind, first + row, col, x[i]);
         }
-        if (f->terms_to == (void *)0) continue;
+        if (packed->terms_to == (void *)0) continue;
         __syncthreads();
-        tile_pack(f, a->kind, tile, first, first_col);
+        tile_pack(packed, args->kind, tile, first, first_col);
         __syncthreads();
     }
-    if (f->sums == (float *)0) return;
+    if (packed->sums == (float *)0) return;
     UNROLL for (uint32_t j = 0; j < 4; j++) tile[threadIdx.y * PACK_SIDE + threadIdx.x * 4 + j] = sum[j];
     __syncthreads();
     if (threadIdx.y > 0) return;
     for (uint32_t j = 0; j < cols_there; j++) {
         float all = 0;
-        for (uint32_t y = 0; y < PACK_HEIGHT; y++) all += tile[y * PACK_SIDE + threadIdx.x * 4 + j];
-        f->sums[(size_t)part * f->cols + col + j] = all;
+        for (uint32_t row = 0; row < PACK_HEIGHT; row++) all += tile[row * PACK_SIDE + threadIdx.x * 4 + j];
+        packed->sums[(size_t)part * packed->cols + col + j] = all;
     }
 }
 

@@ -127,15 +127,15 @@ DEVICE void fours_forward(const struct product_args *a, const struct tile_end *e
 {
     const bool is_relu = a->activation == 1;
     const float slope = a->activation == 0 ? 1 : a->slope;
-    float b[4];
-    four_take(b, bias, bias ? e->there : 0, false);
+    float biases[4];
+    four_take(biases, bias, bias ? e->there : 0, false);
     if (a->activation > 2) {
         ROLL for (uint32_t i = 0; i < 4; i++)
         {
             float x[4];
             end_take(x, own, 4 * i);
             UNROLL for (uint32_t j = 0; j < 4; j++) x[j] =
-                gpu_activation(a->activation, a->slope, bias ? x[j] + b[j] : x[j]);
+                gpu_activation(a->activation, a->slope, bias ? x[j] + biases[j] : x[j]);
             end_give(a, e, 4 * i, x);
         }
         return;
@@ -146,7 +146,7 @@ DEVICE void fours_forward(const struct product_args *a, const struct tile_end *e
         UNROLL for (uint32_t i = 0; i < rows; i++) end_take(x[i], own, 4 * (first + i));
         UNROLL for (uint32_t i = 0; i < rows; i++) UNROLL for (uint32_t j = 0; j < 4; j++)
         {
-            if (bias) x[i][j] += b[j];
+            if (bias) x[i][j] += biases[j];
             const float low = is_relu ? 0 : x[i][j] * slope;
             x[i][j] = x[i][j] < 0 ? low : x[i][j];
         }

@@ -6,7 +6,10 @@
 
 enum { BAG_SUM, BAG_MEAN, BAG_MAX, BAG_APART }; /* enum pool of graph/op.h */
 
-DEVICE float value_of(const struct bag_keys *k, uint32_t position) { return k->value ? k->value[position] : 1; }
+DEVICE float value_of(const struct bag_keys *keys, uint32_t position)
+{
+    return keys->value ? keys->value[position] : 1;
+}
 
 /* The input that fills column `col`. */
 DEVICE uint32_t input_of(const struct bag_inputs *in, uint32_t col)

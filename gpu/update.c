@@ -50,26 +50,27 @@ static struct gpu_sums row_sums_of(const struct table_update *u)
                              .lane_rows = (const uint32_t *)u->lane_rows};
 }
 
-status gpu_update_params(const struct gpu_work *w, const struct param_update *u, uint64_t sums_begin)
+status gpu_update_params(const struct gpu_work *w, const struct param_update *update, uint64_t sums_begin)
 {
-    const struct gpu_dim grid = grid_for((u->count + UPDATE_EACH - 1) / UPDATE_EACH), block = {BLOCK, 1, 1};
-    const struct params_fold_args fold = {sums_of(u->grad, u->lanes, u->is_bf16), sums_begin, u->count};
-    const struct params_update_args args = {.rule = rule_of(u->optimizer, u->scale, u->rate, u->t),
-                                            .grad = u->grad,
-                                            .weight = u->weight,
-                                            .state = u->state,
-                                            .state_stride = u->state_stride,
-                                            .count = u->count,
+    const struct gpu_dim grid = grid_for((update->count + UPDATE_EACH - 1) / UPDATE_EACH), block = {BLOCK, 1, 1};
+    const struct params_fold_args fold = {sums_of(update->grad, update->lanes, update->is_bf16), sums_begin,
+                                          update->count};
+    const struct params_update_args args = {.rule = rule_of(update->optimizer, update->scale, update->rate, update->t),
+                                            .grad = update->grad,
+                                            .weight = update->weight,
+                                            .state = update->state,
+                                            .state_stride = update->state_stride,
+                                            .count = update->count,
                                             .sums_begin = sums_begin};
-    if (u->count == 0) return ST_OK;
-    if (u->lanes > 1 || u->is_bf16)
+    if (update->count == 0) return ST_OK;
+    if (update->lanes > 1 || update->is_bf16)
         TRY(gpu_launch(w->gpu, w->stream, GPU_KERNEL_params_fold, grid, block, &fold, sizeof fold));
     return gpu_launch(w->gpu, w->stream, GPU_KERNEL_params_update, grid, block, &args, sizeof args);
 }
 
 status gpu_update_rows(const struct gpu_work *w, const struct table_update *u)
 {
-    const struct optimizer *o = &optimizer_table[u->optimizer->kind];
+    const struct optimizer *rule = &optimizer_table[u->optimizer->kind];
     const struct rows_fold_args fold = {row_sums_of(u), u->span, u->row_count, u->table->dim};
     const struct rows_update_args args = {.rule = rule_of(u->optimizer, u->scale, u->rate, u->t),
                                           .grad = u->grad,
@@ -80,8 +81,8 @@ status gpu_update_rows(const struct gpu_work *w, const struct table_update *u)
                                           .row_count = u->row_count,
                                           .dim = u->table->dim,
                                           .span_floats = u->table->span_floats,
-                                          .counts = o->counts,
-                                          .row_states = o->row_state_count,
+                                          .counts = rule->counts,
+                                          .row_states = rule->row_state_count,
                                           .vector_floats = row_vector_floats(u->table),
                                           .is_bf16 = u->table->store == TABLE_BF16,
                                           .key = u->key,
@@ -100,15 +101,15 @@ status gpu_rows_take(const struct gpu_work *w, const struct table_update *u, con
     return gpu_launch_each(w, GPU_KERNEL_rows_take, count, args.dim, &args, sizeof args);
 }
 
-status gpu_sum_params(const struct gpu_work *w, const struct param_sums *u)
+status gpu_sum_params(const struct gpu_work *w, const struct param_sums *sums)
 {
     _Static_assert(sizeof(struct param_block) == 2 * sizeof(uint64_t), "as the kernel reads it");
-    const struct params_sum_args args = {.sums = sums_of(u->grad, u->lanes, u->is_bf16),
-                                         .blocks = (const uint64_t *)u->block,
-                                         .squares = u->squares,
-                                         .block_count = u->block_count};
-    if (u->block_count == 0) return ST_OK;
-    return gpu_launch(w->gpu, w->stream, GPU_KERNEL_params_sum, grid_for((uint64_t)u->block_count * 16),
+    const struct params_sum_args args = {.sums = sums_of(sums->grad, sums->lanes, sums->is_bf16),
+                                         .blocks = (const uint64_t *)sums->block,
+                                         .squares = sums->squares,
+                                         .block_count = sums->block_count};
+    if (sums->block_count == 0) return ST_OK;
+    return gpu_launch(w->gpu, w->stream, GPU_KERNEL_params_sum, grid_for((uint64_t)sums->block_count * 16),
                       (struct gpu_dim){BLOCK, 1, 1}, &args, sizeof args);
 }
 

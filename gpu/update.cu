@@ -176,11 +176,11 @@ DEVICE float rule_apply(const struct gpu_rule *r, float w, float state[2], float
     case RULE_ftrl: {
         const float l1 = r->param[RULE_FTRL_L1];
         state[1] += g * g;
-        const float q = __fdiv_rn(r->param[RULE_FTRL_BETA] + __fsqrt_rn(state[1]), rate) + r->param[RULE_FTRL_L2];
-        const float before = w == 0 ? state[0] : -(w * q) - (w > 0 ? l1 : -l1), z = before + g;
+        const float divisor = __fdiv_rn(r->param[RULE_FTRL_BETA] + __fsqrt_rn(state[1]), rate) + r->param[RULE_FTRL_L2];
+        const float before = w == 0 ? state[0] : -(w * divisor) - (w > 0 ? l1 : -l1), z = before + g;
         state[0] = z;
         const float over = (z < 0 ? -z : z) - l1;
-        return over <= 0 ? 0 : __fdiv_rn(z < 0 ? over : -over, q);
+        return over <= 0 ? 0 : __fdiv_rn(z < 0 ? over : -over, divisor);
     }
     default: return w;
     }

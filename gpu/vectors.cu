@@ -202,10 +202,10 @@ KERNEL(attention_pairs_dh)
     }
 }
 
-DEVICE uint32_t key_count_of(const struct attention_keys *k, uint32_t b)
+DEVICE uint32_t key_count_of(const struct attention_keys *keys, uint32_t b)
 {
-    const uint32_t home = b * k->field_count + k->field;
-    return k->key_begin[home + 1] - k->key_begin[home];
+    const uint32_t home = b * keys->field_count + keys->field;
+    return keys->key_begin[home + 1] - keys->key_begin[home];
 }
 
 KERNEL(attention_weights)

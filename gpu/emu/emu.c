@@ -217,7 +217,7 @@ static void warp_look(struct emu *e, struct emu_fiber *f)
             warp[lane].state = EMU_RUNS;
             e->runs[e->runs_count++] = (uint16_t)warp[lane].number;
         }
-    if (strcmp(f->site->called, "__syncwarp") == 0) e->warp_count[f->number / 32]++; /* only it orders memory */
+    if (strcmp(f->site->called, "__syncwarp") == 0) e->warp_count[f->number / 32]++; /* only __syncwarp orders memory */
 }
 
 /* Nobody can run: lets all go on if all wait at one barrier of the block. */
@@ -247,17 +247,17 @@ static status block_look(struct emu *e)
                                             warp[lane].state == EMU_DONE))
                 other = &warp[lane];
     }
-    const struct emu_site *a = first->site, *b = other ? other->site : NULL;
+    const struct emu_site *site = first->site, *other_site = other ? other->site : NULL;
     char where[160] = "has ended";
     if (other == NULL)
         FAIL(INVALID, "kernel %s, block (%u, %u, %u): all threads wait at %s:%d: %s", e->launch->name, e->block.x,
-             e->block.y, e->block.z, a->file, a->line, a->called);
+             e->block.y, e->block.z, site->file, site->line, site->called);
     if (other->number >= e->thread_count)
         snprintf(where, sizeof where, "is not there");
     else if (other->state != EMU_DONE)
-        snprintf(where, sizeof where, "waits at %s:%d: %s", b->file, b->line, b->called);
+        snprintf(where, sizeof where, "waits at %s:%d: %s", other_site->file, other_site->line, other_site->called);
     FAIL(INVALID, "kernel %s, block (%u, %u, %u): thread %u waits at %s:%d: %s, and thread %u %s", e->launch->name,
-         e->block.x, e->block.y, e->block.z, first->number, a->file, a->line, a->called, other->number, where);
+         e->block.x, e->block.y, e->block.z, first->number, site->file, site->line, site->called, other->number, where);
 }
 
 /* --- asynchronous copies ------------------------------------------------------------------------ */
@@ -355,7 +355,7 @@ static status emu_make(struct emu **made)
     return ST_OK;
 }
 
-/* Those whose threads have ended, kept: their stacks are 2048 of the 65530 mappings that a process may have. */
+/* Emulations whose threads have ended, kept: their stacks are 2048 of the 65530 mappings that a process may have. */
 static struct emu *left;
 static pthread_mutex_t left_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t left_key;

@@ -55,8 +55,8 @@ static float half_of(uint32_t pair, uint32_t which)
     return x;
 }
 
-/* c += a b, of so many terms, once the lanes' factors lie in a and b. */
-static void mma_add(void *const lane[], const float (*a)[16], const float (*b)[8], uint32_t terms)
+/* c += left right, of `terms` terms, once the lanes' factors lie in left and right. */
+static void mma_add(void *const lane[], const float (*left)[16], const float (*right)[8], uint32_t terms)
 {
     float c[16][8];
     for (uint32_t i = 0; i < 32; i++)
@@ -64,7 +64,7 @@ static void mma_add(void *const lane[], const float (*a)[16], const float (*b)[8
             c[i / 4 + j / 2 * 8][i % 4 * 2 + j % 2] = ((const struct mma_lane *)lane[i])->c[j];
     for (uint32_t m = 0; m < 16; m++)
         for (uint32_t k = 0; k < terms; k++)
-            for (uint32_t n = 0; n < 8; n++) c[m][n] += a[m][k] * b[k][n]; /* the product is exact */
+            for (uint32_t n = 0; n < 8; n++) c[m][n] += left[m][k] * right[k][n]; /* the product is exact */
     for (uint32_t i = 0; i < 32; i++)
         for (uint32_t j = 0; j < 4; j++)
             ((const struct mma_lane *)lane[i])->c[j] = c[i / 4 + j / 2 * 8][i % 4 * 2 + j % 2];
@@ -72,17 +72,17 @@ static void mma_add(void *const lane[], const float (*a)[16], const float (*b)[8
 
 static void mma_bf16_work(void *const lane[])
 {
-    float a[16][16], b[16][8];
+    float left[16][16], right[16][8];
     for (uint32_t i = 0; i < 32; i++) {
         const struct mma_lane *own = lane[i];
         const uint32_t at = i / 4, pair = i % 4 * 2;
         for (uint32_t j = 0; j < 2; j++) {
             for (uint32_t part = 0; part < 4; part++)
-                a[at + part % 2 * 8][pair + part / 2 * 8 + j] = half_of(own->a[part], j);
-            for (uint32_t part = 0; part < 2; part++) b[pair + part * 8 + j][at] = half_of(own->b[part], j);
+                left[at + part % 2 * 8][pair + part / 2 * 8 + j] = half_of(own->a[part], j);
+            for (uint32_t part = 0; part < 2; part++) right[pair + part * 8 + j][at] = half_of(own->b[part], j);
         }
     }
-    mma_add(lane, a, b, 16);
+    mma_add(lane, left, right, 16);
 }
 
 void emu_mma_bf16(const struct emu_site *site, float *c, const uint32_t *a, const uint32_t *b)
@@ -93,14 +93,14 @@ void emu_mma_bf16(const struct emu_site *site, float *c, const uint32_t *a, cons
 
 static void mma_tf32_work(void *const lane[])
 {
-    float a[16][16], b[8][8];
+    float left[16][16], right[8][8];
     for (uint32_t i = 0; i < 32; i++) {
         const struct mma_lane *own = lane[i];
         for (uint32_t part = 0; part < 4; part++)
-            memcpy(&a[i / 4 + part % 2 * 8][i % 4 + part / 2 * 4], &own->a[part], sizeof(float));
-        for (uint32_t part = 0; part < 2; part++) memcpy(&b[i % 4 + part * 4][i / 4], &own->b[part], sizeof(float));
+            memcpy(&left[i / 4 + part % 2 * 8][i % 4 + part / 2 * 4], &own->a[part], sizeof(float));
+        for (uint32_t part = 0; part < 2; part++) memcpy(&right[i % 4 + part * 4][i / 4], &own->b[part], sizeof(float));
     }
-    mma_add(lane, a, b, 8);
+    mma_add(lane, left, right, 8);
 }
 
 void emu_mma_tf32(const struct emu_site *site, float *c, const uint32_t *a, const uint32_t *b)

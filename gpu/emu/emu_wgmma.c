@@ -4,7 +4,7 @@
  * Both are done as late as can be: a copy when a thread goes on that has waited for its phase, a product when
  * its group waits. What a copy is under way to may not be touched; what it has brought may be multiplied by
  * warps that have waited for it and by no others; and where a product reads nobody may write before the
- * group's warps have arrived, behind the end of it, at a barrier that the writer has waited for: each warp
+ * group's warps have arrived, after the product's end, at a barrier that the writer has waited for: each warp
  * knows of the arrivals of others what barriers have told it. */
 #include <string.h>
 
@@ -37,12 +37,12 @@ static struct emu_barrier *barrier_of(const struct emu_site *site, const uint64_
 {
     struct emu *e = emu_self;
     for (uint32_t i = 0; i < e->barrier_count; i++) {
-        struct emu_barrier *b = &e->barrier[i];
-        if (b->at != at) continue;
-        if (b->epoch == e->epoch && b->thread != e->now->number)
+        struct emu_barrier *barrier = &e->barrier[i];
+        if (barrier->at != at) continue;
+        if (barrier->epoch == e->epoch && barrier->thread != e->now->number)
             emu_fail("%s:%d: %s of a barrier that thread %u has made, with no barrier of the block between", site->file,
-                     site->line, site->called, b->thread);
-        return b;
+                     site->line, site->called, barrier->thread);
+        return barrier;
     }
     emu_fail("%s:%d: %s at %p, where no barrier has been made", site->file, site->line, site->called, (const void *)at);
 }
@@ -61,41 +61,41 @@ void emu_barrier_init(const struct emu_site *site, uint64_t *at, uint32_t count)
 }
 
 /* Copies whose phase the barrier has ended are there. */
-static void bulks_land(struct emu_barrier *b)
+static void bulks_land(struct emu_barrier *barrier)
 {
     struct emu *e = emu_self;
     for (uint32_t i = 0; i < e->bulk_count; i++) {
         struct emu_bulk *bulk = &e->bulk[i];
-        if (bulk->barrier != b || bulk->is_there || bulk->phase >= b->phase) continue;
+        if (bulk->barrier != barrier || bulk->is_there || bulk->phase >= barrier->phase) continue;
         emu_bulk_end(bulk);
         bulk->is_there = true;
     }
 }
-/* The thread goes on behind the phases that have ended. */
-static void barrier_pass(struct emu_barrier *b)
+/* The thread goes on after the phases that have ended. */
+static void barrier_pass(struct emu_barrier *barrier)
 {
     struct emu *e = emu_self;
     const uint32_t warp = warp_now();
-    bulks_land(b);
+    bulks_land(barrier);
     for (uint32_t w = 0; w < EMU_WARPS_MAX; w++)
-        if (e->known[warp][w] < b->known[w]) e->known[warp][w] = b->known[w];
-    e->seen[warp][b - e->barrier] = b->phase;
+        if (e->known[warp][w] < barrier->known[w]) e->known[warp][w] = barrier->known[w];
+    e->seen[warp][barrier - e->barrier] = barrier->phase;
 }
-static void phase_look(const struct emu_site *site, struct emu_barrier *b)
+static void phase_look(const struct emu_site *site, struct emu_barrier *barrier)
 {
     struct emu *e = emu_self;
-    if (b->left > 0) return;
-    if (b->bytes < 0)
+    if (barrier->left > 0) return;
+    if (barrier->bytes < 0)
         emu_fail("%s:%d: %s: %ld bytes more are copied than the barrier expects", site->file, site->line, site->called,
-                 (long)-b->bytes);
-    if (b->bytes > 0) return;
-    b->phase++;
-    b->left = b->count;
+                 (long)-barrier->bytes);
+    if (barrier->bytes > 0) return;
+    barrier->phase++;
+    barrier->left = barrier->count;
     for (uint32_t w = 0; w < EMU_WARPS_MAX; w++)
-        if (b->known[w] < b->told[w]) b->known[w] = b->told[w];
+        if (barrier->known[w] < barrier->told[w]) barrier->known[w] = barrier->told[w];
     for (uint32_t i = 0; i < e->thread_count; i++) {
         struct emu_fiber *f = &e->fiber[i];
-        if (f->state != EMU_AT_BARRIER || f->barrier != b || (b->phase & 1) == f->parity) continue;
+        if (f->state != EMU_AT_BARRIER || f->barrier != barrier || (barrier->phase & 1) == f->parity) continue;
         f->state = EMU_RUNS;
         e->runs[e->runs_count++] = (uint16_t)i;
     }
@@ -104,31 +104,31 @@ static void phase_look(const struct emu_site *site, struct emu_barrier *b)
 void emu_barrier_arrive(const struct emu_site *site, uint64_t *at, uint32_t bytes)
 {
     struct emu *e = emu_self;
-    struct emu_barrier *b = barrier_of(site, at);
+    struct emu_barrier *barrier = barrier_of(site, at);
     const uint32_t warp = warp_now();
     emu_site_note(site);
     if (site == e->dropped) return;
     e->known[warp][warp] = ++e->arrivals[warp];
     for (uint32_t w = 0; w < EMU_WARPS_MAX; w++)
-        if (b->told[w] < e->known[warp][w]) b->told[w] = e->known[warp][w];
-    b->bytes += bytes;
-    b->left--;
-    phase_look(site, b);
+        if (barrier->told[w] < e->known[warp][w]) barrier->told[w] = e->known[warp][w];
+    barrier->bytes += bytes;
+    barrier->left--;
+    phase_look(site, barrier);
 }
 
 void emu_barrier_wait(const struct emu_site *site, uint64_t *at, uint32_t parity)
 {
     struct emu *e = emu_self;
     struct emu_fiber *f = e->now;
-    struct emu_barrier *b = barrier_of(site, at);
+    struct emu_barrier *barrier = barrier_of(site, at);
     emu_site_note(site);
     if (site == e->dropped) return;
-    if ((b->phase & 1) == (parity & 1)) {
-        f->barrier = b;
+    if ((barrier->phase & 1) == (parity & 1)) {
+        f->barrier = barrier;
         f->parity = parity & 1;
         emu_wait_at(EMU_AT_BARRIER, site);
     }
-    barrier_pass(b);
+    barrier_pass(barrier);
 }
 
 /* --- copies ------------------------------------------------------------------------------------- */
@@ -139,12 +139,12 @@ void emu_reads_look(const void *to, uint32_t bytes, const char *what)
     struct emu *e = emu_self;
     const uint32_t warp = warp_now();
     for (uint32_t i = 0; i < e->read_count; i++) {
-        struct emu_read *r = &e->read[i];
-        if (!is_over((uintptr_t)to, bytes, r->begin, r->end)) continue;
+        struct emu_read *read = &e->read[i];
+        if (!is_over((uintptr_t)to, bytes, read->begin, read->end)) continue;
         for (uint32_t w = 0; w < 4; w++)
-            if (r->is_under_way || e->known[warp][r->group * 4 + w] < r->when[w])
+            if (read->is_under_way || e->known[warp][read->group * 4 + w] < read->when[w])
                 emu_fail("%s shared memory that a product of threads %u to %u reads, with no barrier between", what,
-                         r->group * 128, r->group * 128 + 127);
+                         read->group * 128, read->group * 128 + 127);
         e->read[i--] = e->read[--e->read_count];
     }
 }
@@ -152,7 +152,7 @@ void emu_reads_look(const void *to, uint32_t bytes, const char *what)
 void emu_bulk_copy(const struct emu_site *site, void *to, const void *from, uint32_t bytes, uint64_t *at)
 {
     struct emu *e = emu_self;
-    struct emu_barrier *b = barrier_of(site, at);
+    struct emu_barrier *barrier = barrier_of(site, at);
     if (bytes == 0 || bytes % 16 != 0 || (uintptr_t)to % 16 != 0 || (uintptr_t)from % 16 != 0 || !emu_is_shared(to))
         emu_fail("%s:%d: %s of %u bytes from %p to %p: expected shared memory, and multiples of 16 bytes", site->file,
                  site->line, site->called, bytes, from, to);
@@ -164,10 +164,10 @@ void emu_bulk_copy(const struct emu_site *site, void *to, const void *from, uint
     if (e->bulk_count == EMU_BULKS_MAX)
         emu_fail("%s:%d: %s: %u of them already", site->file, site->line, site->called, EMU_BULKS_MAX);
     struct emu_bulk *bulk = &e->bulk[e->bulk_count++];
-    *bulk = (struct emu_bulk){to, from, b, bytes, b->phase, (uint16_t)e->now->number, false};
+    *bulk = (struct emu_bulk){to, from, barrier, bytes, barrier->phase, (uint16_t)e->now->number, false};
     emu_bulk_begin(bulk);
-    b->bytes -= bytes;
-    phase_look(site, b);
+    barrier->bytes -= bytes;
+    phase_look(site, barrier);
 }
 
 /* --- products ------------------------------------------------------------------------------------ */
@@ -176,9 +176,9 @@ static void read_add(uint32_t group, uintptr_t begin, uintptr_t end)
 {
     struct emu *e = emu_self;
     for (uint32_t i = 0; i < e->read_count; i++) {
-        struct emu_read *r = &e->read[i];
-        if (r->group != group || r->begin != begin || r->end != end) continue;
-        r->is_under_way = true;
+        struct emu_read *read = &e->read[i];
+        if (read->group != group || read->begin != begin || read->end != end) continue;
+        read->is_under_way = true;
         return;
     }
     if (e->read_count == EMU_READS_MAX) emu_fail("%u pieces of shared memory are read by products", EMU_READS_MAX);
@@ -276,7 +276,7 @@ static void products_do(struct emu_fiber *group, uint32_t count)
         for (uint32_t t = 0; t < 128 && (behind == NULL || behind->sum != p->sum || behind->cols != p->cols); t++)
             for (uint32_t j = 0; j < p->cols / 2; j++) group[t].product[i].sum[j] = c[sum_at(t, j, p->cols)];
     }
-    /* Where those read that are left is still in use. */
+    /* Where the products that are left read is still in use. */
     struct emu *e = emu_self;
     for (uint32_t r = 0; r < e->read_count; r++) {
         struct emu_read *read = &e->read[r];

@@ -23,7 +23,7 @@
 #define LZ4_PART 8u
 
 struct block_head {
-    uint64_t hash; /* of the bytes behind it */
+    uint64_t hash; /* of the bytes behind the hash */
     uint32_t magic, bytes, row_count, zero;
     uint64_t text_bytes;
 };
@@ -265,8 +265,8 @@ size_t block_write(struct block_writer *w, uint64_t seed, uint64_t text_bytes, u
     struct example_shape e = w->shape.example;
     const struct micro_batch *m = &w->rows;
     uint8_t *out = block + sizeof(struct block_head);
-    for (uint32_t c = 0; c < e.label_count; c++) out = floats_put(w, out, m->label + c, e.label_count);
-    for (uint32_t c = 0; c < e.dense_count; c++) out = floats_put(w, out, m->dense + c, e.dense_count);
+    for (uint32_t i = 0; i < e.label_count; i++) out = floats_put(w, out, m->label + i, e.label_count);
+    for (uint32_t i = 0; i < e.dense_count; i++) out = floats_put(w, out, m->dense + i, e.dense_count);
     if (e.has_weight) out = floats_put(w, out, m->weight, 1);
     if (e.has_group) {
         memcpy(w->value8, m->group, m->example_count * sizeof *m->group);
@@ -277,7 +277,7 @@ size_t block_write(struct block_writer *w, uint64_t seed, uint64_t text_bytes, u
     out = counts_put(w, out, offsetof(struct block_counts, bad));
     out = counts_put(w, out, offsetof(struct block_counts, cut));
     out = counts_put(w, out, offsetof(struct block_counts, unknown));
-    for (uint32_t f = 0; f < e.field_count; f++) out = field_put(w, out, f);
+    for (uint32_t field = 0; field < e.field_count; field++) out = field_put(w, out, field);
     size_t bytes = (size_t)(out - block);
     CHECK(bytes <= block_bytes_max(w->shape));
     struct block_head *head = (struct block_head *)(void *)block;
@@ -327,18 +327,18 @@ struct cursor {
     uint8_t *scratch, *scratch_end;
 };
 
-static uint32_t code_max(const struct block_column *c)
+static uint32_t code_max(const struct block_column *column)
 {
     uint32_t most = 0;
-    if (c->code_bytes == 1) {
-        const uint8_t *code = c->stream;
+    if (column->code_bytes == 1) {
+        const uint8_t *code = column->stream;
         uint8_t most1 = 0;
-        for (uint32_t i = 0; i < c->count; i++) most1 = code[i] > most1 ? code[i] : most1;
+        for (uint32_t i = 0; i < column->count; i++) most1 = code[i] > most1 ? code[i] : most1;
         most = most1;
-    } else if (c->code_bytes == 2) {
-        const uint16_t *code = c->stream;
+    } else if (column->code_bytes == 2) {
+        const uint16_t *code = column->stream;
         uint16_t most2 = 0;
-        for (uint32_t i = 0; i < c->count; i++) most2 = code[i] > most2 ? code[i] : most2;
+        for (uint32_t i = 0; i < column->count; i++) most2 = code[i] > most2 ? code[i] : most2;
         most = most2;
     }
     return most;
@@ -388,13 +388,13 @@ static status column_read(struct cursor *c, size_t value_bytes, uint32_t count, 
     return ST_OK;
 }
 
-static uint32_t value4_at(const struct block_column *c, uint32_t i)
+static uint32_t value4_at(const struct block_column *column, uint32_t i)
 {
-    const uint32_t *from = c->entry ? c->entry : c->stream;
-    if (!c->entry) return from[i];
-    return from[c->code_bytes == 0   ? 0
-                : c->code_bytes == 1 ? ((const uint8_t *)c->stream)[i]
-                                     : ((const uint16_t *)c->stream)[i]];
+    const uint32_t *from = column->entry ? column->entry : column->stream;
+    if (!column->entry) return from[i];
+    return from[column->code_bytes == 0   ? 0
+                : column->code_bytes == 1 ? ((const uint8_t *)column->stream)[i]
+                                          : ((const uint16_t *)column->stream)[i]];
 }
 
 static bool has_key(const struct block_field *f, uint32_t row)
@@ -467,13 +467,13 @@ static status fields_read(struct block_reader *r, struct cursor *c)
     struct example_shape e = r->shape.example;
     uint32_t single_count = 0, most = 0;
     memset(r->row_keys, 0, r->row_count * sizeof *r->row_keys);
-    for (uint32_t f = 0; f < e.field_count; f++) {
-        TRY(field_read(r, c, &r->field[f]));
-        single_count += r->field[f].lengths != BLOCK_LISTS;
+    for (uint32_t field = 0; field < e.field_count; field++) {
+        TRY(field_read(r, c, &r->field[field]));
+        single_count += r->field[field].lengths != BLOCK_LISTS;
     }
     for (uint32_t i = 0; r->has_lists && i < r->row_count; i++) most = r->row_keys[i] > most ? r->row_keys[i] : most;
     if (most > e.key_count_max - single_count) FAIL(CORRUPT, "a row has more than %" PRIu32 " keys", e.key_count_max);
-    for (uint32_t f = 0; !is_simple(r) && f < e.field_count; f++) begins_note(r, &r->field[f]);
+    for (uint32_t field = 0; !is_simple(r) && field < e.field_count; field++) begins_note(r, &r->field[field]);
     return ST_OK;
 }
 
@@ -533,10 +533,10 @@ status block_open(struct block_reader *r, const uint8_t *block, size_t bytes, ui
 /* --- reading: rows ---------------------------------------------------------------------------- */
 
 /* Copies `count` keys of a column. */
-static void keys_copy(const struct block_reader *r, uint64_t *out, const struct block_column *c, uint32_t from,
+static void keys_copy(const struct block_reader *r, uint64_t *out, const struct block_column *column, uint32_t from,
                       uint32_t count)
 {
-    r->kernels->spread8(out, 1, c, from, count);
+    r->kernels->spread8(out, 1, column, from, count);
 }
 
 /* Appends the keys of `count` rows, whatever their fields are. */
@@ -561,10 +561,10 @@ static void lists_take(struct block_reader *r, struct micro_batch *m, uint32_t c
     m->key_count = position;
 }
 
-static void spread(const struct block_reader *r, float *out, size_t stride, const struct block_column *c,
+static void spread(const struct block_reader *r, float *out, size_t stride, const struct block_column *column,
                    uint32_t count)
 {
-    r->kernels->spread4((uint32_t *)(void *)out, stride, c, r->row, count);
+    r->kernels->spread4((uint32_t *)(void *)out, stride, column, r->row, count);
 }
 
 /* Takes all of `count` rows but their keys. */
@@ -572,10 +572,10 @@ static void numbers_take(const struct block_reader *r, struct micro_batch *m, ui
 {
     struct example_shape e = r->shape.example;
     uint32_t at = m->example_count;
-    for (uint32_t c = 0; c < e.label_count; c++)
-        spread(r, m->label + (size_t)at * e.label_count + c, e.label_count, &r->number[c], count);
-    for (uint32_t c = 0; c < e.dense_count; c++)
-        spread(r, m->dense + (size_t)at * dense_stride + c, dense_stride, &r->number[e.label_count + c], count);
+    for (uint32_t i = 0; i < e.label_count; i++)
+        spread(r, m->label + (size_t)at * e.label_count + i, e.label_count, &r->number[i], count);
+    for (uint32_t i = 0; i < e.dense_count; i++)
+        spread(r, m->dense + (size_t)at * dense_stride + i, dense_stride, &r->number[e.label_count + i], count);
     if (m->weight) spread(r, m->weight + at, 1, &r->weight, count);
     if (m->group) r->kernels->spread8(m->group + at, 1, &r->group, r->row, count);
     for (uint32_t i = 0; i < count; i++) m->is_bad[at + i] = value4_at(&r->is_bad, r->row + i) != 0;
@@ -604,8 +604,8 @@ void block_take(struct block_reader *r, struct micro_batch *m, uint32_t limit, u
 uint32_t block_skip(struct block_reader *r, uint64_t count)
 {
     uint32_t left = r->row_count - r->row, skipped = count < left ? (uint32_t)count : left;
-    for (uint32_t f = 0; !is_simple(r) && f < r->shape.example.field_count; f++)
-        for (uint32_t row = r->row; row < r->row + skipped; row++) r->field[f].at += length_at(&r->field[f], row);
+    for (uint32_t i = 0; !is_simple(r) && i < r->shape.example.field_count; i++)
+        for (uint32_t row = r->row; row < r->row + skipped; row++) r->field[i].at += length_at(&r->field[i], row);
     rows_count(r, skipped);
     return skipped;
 }
@@ -614,8 +614,8 @@ void block_seek(struct block_reader *r, uint32_t piece)
 {
     r->row = piece * block_piece_rows(r->shape);
     CHECK(r->row < r->row_count);
-    for (uint32_t f = 0; !is_simple(r) && f < r->shape.example.field_count; f++)
-        r->field[f].at = r->field[f].begin[piece];
+    for (uint32_t i = 0; !is_simple(r) && i < r->shape.example.field_count; i++)
+        r->field[i].at = r->field[i].begin[piece];
 }
 
 /* --- mixing ----------------------------------------------------------------------------------- */
@@ -669,7 +669,8 @@ static void list_keys_give(const struct block_group *g, struct micro_batch *m, c
         memcpy(m->key + position, from->key + begin[0], key_count * sizeof *m->key);
         if (m->value) memcpy(m->value + position, from->value + begin[0], key_count * sizeof *m->value);
         for (uint32_t k = 0; k < key_count; k++) m->key_home[position + k] = from->key_home[begin[0] + k] + home_step;
-        for (uint32_t f = 1; f <= fields; f++) m->key_begin[home + f] = begin[f] - begin[0] + position;
+        for (uint32_t field = 1; field <= fields; field++)
+            m->key_begin[home + field] = begin[field] - begin[0] + position;
         position += key_count;
     }
     m->key_count = position;
@@ -683,8 +684,8 @@ void block_group_give(const struct block_group *g, const struct block_reader *r,
     for (uint32_t i = 0, at = m->example_count; i < count; i++, at++) {
         memcpy(m->dense + (size_t)at * dense_stride, from->dense + (size_t)row[i] * e.dense_count,
                e.dense_count * sizeof *m->dense);
-        for (uint32_t c = 0; c < e.label_count; c++)
-            m->label[(size_t)at * e.label_count + c] = from->label[(size_t)row[i] * e.label_count + c];
+        for (uint32_t column = 0; column < e.label_count; column++)
+            m->label[(size_t)at * e.label_count + column] = from->label[(size_t)row[i] * e.label_count + column];
         if (m->weight) m->weight[at] = from->weight[row[i]];
         if (m->group) m->group[at] = from->group[row[i]];
         m->is_bad[at] = from->is_bad[row[i]];

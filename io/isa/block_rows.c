@@ -105,9 +105,9 @@ static void KERNEL(flat)(struct block_reader *reader, uint64_t *key, uint64_t *m
 {
     uint32_t field_count = reader->shape.example.field_count;
     memset(mask, 0, count * sizeof *mask);
-    for (uint32_t f = 0; f < field_count; f++) {
-        KERNEL(spread8)(key + f, field_count, &reader->field[f].key, from, count);
-        mask_add(mask, &reader->field[f], f, from, count);
+    for (uint32_t field = 0; field < field_count; field++) {
+        KERNEL(spread8)(key + field, field_count, &reader->field[field].key, from, count);
+        mask_add(mask, &reader->field[field], field, from, count);
     }
 }
 
@@ -129,8 +129,8 @@ static void KERNEL(keys)(struct block_reader *reader, struct micro_batch *m, uin
     uint32_t position = m->key_count;
     m->key_begin[home] = position;
     if (!reader->has_absent) {
-        for (uint32_t f = 0; f < field_count; f++)
-            KERNEL(spread8)(m->key + position + f, field_count, &reader->field[f].key, from, count);
+        for (uint32_t field = 0; field < field_count; field++)
+            KERNEL(spread8)(m->key + position + field, field_count, &reader->field[field].key, from, count);
         rows_append(m, count * field_count, home, position);
         m->key_count = position + count * field_count;
         return;

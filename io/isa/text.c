@@ -137,15 +137,15 @@ static void KERNEL(columns_find)(const char *text, size_t bytes, char separator,
     bool has_end = false;
     begin[0] = 0;
     for (size_t at = 0; at < bytes; at += 64) {
-        struct block_masks m = block_masks_of(text + at, separator);
+        struct block_masks masks = block_masks_of(text + at, separator);
         uint64_t inside = bytes - at < 64 ? ((uint64_t)1 << (bytes - at)) - 1 : UINT64_MAX;
-        uint64_t ends = m.ends & inside;
+        uint64_t ends = masks.ends & inside;
         inside = ends ? (ends & (0 - ends)) - 1 : inside;
-        uint64_t separators = m.separators & inside;
-        quotes |= m.quotes & inside;
-        if (found->takes_quotes) quotes_take(&between, m.quotes & inside, inside, &separators, &m.spaces);
+        uint64_t separators = masks.separators & inside;
+        quotes |= masks.quotes & inside;
+        if (found->takes_quotes) quotes_take(&between, masks.quotes & inside, inside, &separators, &masks.spaces);
         uint32_t more = (uint32_t)__builtin_popcountll(separators);
-        spaces |= m.spaces & inside;
+        spaces |= masks.spaces & inside;
         if (__builtin_expect(count <= limit, 1)) places_store(begin + count + 1, (uint32_t)at + 1, separators, more);
         count += more;
         if (ends) {
@@ -180,7 +180,7 @@ typedef double vd __attribute__((vector_size(8 * LANES)));
 typedef uint32_t vw __attribute__((vector_size(4 * LANES)));
 typedef uint32_t vw_memory __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
-ALWAYS_INLINE vq splat(uint64_t x) { return x - (vq){0}; }
+ALWAYS_INLINE vq splat(uint64_t number) { return number - (vq){0}; }
 ALWAYS_INLINE vq load(const uint64_t *p) { return *(const vq_memory *)p; }
 ALWAYS_INLINE vq widen(vw v) { return __builtin_convertvector(v, vq); }
 ALWAYS_INLINE vw load_w(const uint32_t *p) { return *(const vw_memory *)p; }
@@ -373,7 +373,7 @@ ALWAYS_INLINE vd log1p_of_large(vd x)
 
 /* LANES integers of up to eight bytes. */
 struct integers {
-    vq magnitude, is_negative, is_other; /* is_other: it has another form, or is longer */
+    vq magnitude, is_negative, is_other; /* is_other: the text has another form, or is longer */
 };
 
 ALWAYS_INLINE struct integers integers_of(vq word, vq bytes)
@@ -444,14 +444,14 @@ ALWAYS_INLINE bool parts_alternate(const char *separator, uint32_t count, bool h
     return true;
 }
 
-/* decimal_parse_short (io/read/decimal.h), lane by lane. Returns the lanes where it is false. */
+/* decimal_parse_short (io/read/decimal.h), lane by lane. Returns the lanes where the function is false. */
 ALWAYS_INLINE uint32_t decimals_of(vq word, vq bytes, float out[LANES])
 {
     const vq each = splat(UINT64_C(0x0101010101010101));
     vq is_negative = (vq)((word & 0xff) == '-'), count = bytes + is_negative; /* true is -1 */
     word = shift_right(word, is_negative & 8);
     vq inside = ~shift_left(splat(UINT64_MAX), 8 * count);
-    vq x = word ^ each * '.', points = (x - each) & ~x & each * 0x80 & inside;
+    vq differs = word ^ each * '.', points = (differs - each) & ~differs & each * 0x80 & inside;
     vq has_point = (vq)(points != 0), before = ((points & (0 - points)) >> 7) - 1;
     word = (word & before) | (word >> 8 & ~before);
     vq behind_whole = (vq)_mm512_popcnt_epi64((__m512i)before) >> 3;

@@ -46,19 +46,19 @@ static uint32_t events_max(const struct links_options *o)
            (o->queued_max + 4); /* sent: queued_max; opened, arrives or arrived, lost: each once until it is taken */
 }
 
-static void links_layout(struct links *all, struct layout *l, const struct links_options *o)
+static void links_layout(struct links *all, struct layout *layout, const struct links_options *o)
 {
-    LAYOUT_TAKE(l, all->link, o->link_count);
-    LAYOUT_TAKE(l, all->ready, uring_options_of(o).depth);
-    LAYOUT_TAKE(l, all->done, uring_options_of(o).depth);
-    LAYOUT_TAKE(l, all->event, events_max(o));
+    LAYOUT_TAKE(layout, all->link, o->link_count);
+    LAYOUT_TAKE(layout, all->ready, uring_options_of(o).depth);
+    LAYOUT_TAKE(layout, all->done, uring_options_of(o).depth);
+    LAYOUT_TAKE(layout, all->event, events_max(o));
     for (uint32_t i = 0; i < o->link_count; i++) {
-        struct queued *queue = layout_take(l, o->queued_max, sizeof *queue);
-        uint8_t *sealed = o->key_count ? layout_take(l, SEALED_BYTES, 1) : NULL;
+        struct queued *queue = layout_take(layout, o->queued_max, sizeof *queue);
+        uint8_t *sealed = o->key_count ? layout_take(layout, SEALED_BYTES, 1) : NULL;
         if (all->link) all->link[i].sender.queue = queue;
         if (all->link) all->link[i].sender.sealed = sealed;
     }
-    if (o->key_count) LAYOUT_TAKE(l, all->piece, FRAME_PIECE_BYTES);
+    if (o->key_count) LAYOUT_TAKE(layout, all->piece, FRAME_PIECE_BYTES);
 }
 
 size_t links_bytes(const struct links_options *options)
@@ -314,7 +314,7 @@ static void link_connected(struct links *all, struct link *l)
     socklen_t bytes = sizeof error;
     if (l->state != LINK_IS_CONNECTING) return;
     if (getsockopt(l->fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0) error = errno;
-    if (error == 0 && fcntl(l->fd, F_SETFL, 0) != 0) error = errno; /* from now on it blocks, as requests need it */
+    if (error == 0 && fcntl(l->fd, F_SETFL, 0) != 0) error = errno; /* requests need a blocking socket from now on */
     if (error) {
         link_lose(all, l, ST_PEER_LOST, "cannot connect: %s", strerror(error));
         return;

@@ -117,8 +117,8 @@ struct candidates {
 static bool has_any(const struct reader_schema *schema)
 {
     bool any = false;
-    for (uint32_t f = 0; schema->field && f < schema->example.field_count; f++)
-        any |= schema->field[f].negative_count > 0;
+    for (uint32_t i = 0; schema->field && i < schema->example.field_count; i++)
+        any |= schema->field[i].negative_count > 0;
     return any;
 }
 
@@ -135,11 +135,11 @@ size_t candidates_bytes(const struct reader_schema *schema)
     if (!has_any(schema)) return 0;
     size_t bytes =
         arena_bytes(sizeof(struct candidates)) + arena_bytes(sizeof(struct field) * schema->example.field_count);
-    for (uint32_t f = 0; f < schema->example.field_count; f++) {
-        const struct reader_vocabulary *words = words_of(schema, &schema->field[f]);
+    for (uint32_t i = 0; i < schema->example.field_count; i++) {
+        const struct reader_vocabulary *words = words_of(schema, &schema->field[i]);
         if (!words) continue;
         bytes += arena_bytes(sizeof(uint64_t) * words->word_count);
-        bytes += sampler_bytes(schema->field[f].sampler, words->word_count);
+        bytes += sampler_bytes(schema->field[i].sampler, words->word_count);
     }
     return bytes;
 }
@@ -152,12 +152,12 @@ status candidates_place(struct candidates **out, struct arena *arena, const stru
     c->seed = seed;
     c->field_count = schema->example.field_count;
     c->field = arena_take(arena, sizeof *c->field * c->field_count);
-    for (uint32_t f = 0; f < c->field_count; f++) {
-        const struct reader_column *column = &schema->field[f];
+    for (uint32_t i = 0; i < c->field_count; i++) {
+        const struct reader_column *column = &schema->field[i];
         if (!column->negative_count) continue;
         const struct reader_vocabulary *words = words_of(schema, column);
         if (!words) FAIL(INVALID, "candidates of the column %s need a vocabulary with words", column->name);
-        struct field *field = &c->field[f];
+        struct field *field = &c->field[i];
         field->negative_count = column->negative_count;
         field->log_q = column->log_q;
         field->key = arena_take(arena, sizeof *field->key * words->word_count);
@@ -197,13 +197,13 @@ static void field_draw(const struct candidates *c, uint32_t index, uint64_t numb
 void candidates_draw(const struct candidates *c, uint64_t number, struct reader_example *e)
 {
     uint32_t grown = 0;
-    for (uint32_t f = 0; f < c->field_count; f++)
-        if (e->key_end[f] > (f ? e->key_end[f - 1] : 0)) grown += c->field[f].negative_count;
+    for (uint32_t i = 0; i < c->field_count; i++)
+        if (e->key_end[i] > (i ? e->key_end[i - 1] : 0)) grown += c->field[i].negative_count;
     /* From the last field on, so that no key is overwritten before it has moved. */
-    for (uint32_t f = c->field_count; f-- > 0;) {
-        uint32_t begin = f ? e->key_end[f - 1] : 0, count = e->key_end[f] - begin;
-        const struct field *field = &c->field[f];
-        e->key_end[f] += grown;
+    for (uint32_t i = c->field_count; i-- > 0;) {
+        uint32_t begin = i ? e->key_end[i - 1] : 0, count = e->key_end[i] - begin;
+        const struct field *field = &c->field[i];
+        e->key_end[i] += grown;
         if (field->negative_count == 0) {
             memmove(e->key + begin + grown, e->key + begin, sizeof *e->key * count);
             if (e->value) memmove(e->value + begin + grown, e->value + begin, sizeof *e->value * count);
@@ -216,7 +216,7 @@ void candidates_draw(const struct candidates *c, uint64_t number, struct reader_
         }
         CHECK(count == 1);
         grown -= field->negative_count;
-        field_draw(c, f, number, e->key[begin], e->key + begin + grown, log_q);
+        field_draw(c, i, number, e->key[begin], e->key + begin + grown, log_q);
         for (uint32_t n = 0; e->value && n <= field->negative_count; n++) e->value[begin + grown + n] = 1;
     }
 }

@@ -257,46 +257,46 @@ static status csv_header(void *state, const char *line, size_t bytes, bool *is_h
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-static uint32_t wanted_count(const struct reader_schema *s)
+static uint32_t wanted_count(const struct reader_schema *schema)
 {
-    return s->example.dense_count + s->example.field_count + s->example.label_count + s->example.has_weight +
-           s->example.has_group;
+    return schema->example.dense_count + schema->example.field_count + schema->example.label_count +
+           schema->example.has_weight + schema->example.has_group;
 }
 
 /* Kernels take sixteen integers at a time. */
 static size_t numbers_padded(uint32_t count) { return ((size_t)count + 15) & ~(size_t)15; }
 
-static void csv_layout(struct csv *c, struct layout *l, const struct reader_schema *s)
+static void csv_layout(struct csv *c, struct layout *layout, const struct reader_schema *schema)
 {
-    uint32_t count = wanted_count(s);
-    LAYOUT_TAKE(l, c->name, count);
-    LAYOUT_TAKE(l, c->column, count);
-    LAYOUT_TAKE(l, c->unlabelled, count);
-    LAYOUT_TAKE(l, c->same_name, count);
+    uint32_t count = wanted_count(schema);
+    LAYOUT_TAKE(layout, c->name, count);
+    LAYOUT_TAKE(layout, c->column, count);
+    LAYOUT_TAKE(layout, c->unlabelled, count);
+    LAYOUT_TAKE(layout, c->same_name, count);
     for (c->by_name_count = 1; c->by_name_count < 2 * count + 1;) c->by_name_count *= 2;
-    LAYOUT_TAKE(l, c->by_name, c->by_name_count);
-    LAYOUT_TAKE(l, c->missing_key, s->example.field_count);
-    size_t texts = text_seeds_words(s->example.field_count), numbers = numbers_padded(s->example.dense_count);
-    LAYOUT_TAKE(l, c->text_at, texts > numbers ? texts : numbers);
-    LAYOUT_TAKE(l, c->text_bytes, texts > numbers ? texts : numbers);
-    LAYOUT_TAKE(l, c->number, numbers);
-    LAYOUT_TAKE(l, c->mean, numbers);
-    LAYOUT_TAKE(l, c->scale, numbers);
-    LAYOUT_TAKE(l, c->found, text_seeds_words(s->example.field_count));
-    LAYOUT_TAKE(l, c->begin, BEGIN_COUNT);
-    LAYOUT_TAKE(l, c->copy, READER_LINE_BYTES_MAX + 1);
+    LAYOUT_TAKE(layout, c->by_name, c->by_name_count);
+    LAYOUT_TAKE(layout, c->missing_key, schema->example.field_count);
+    size_t texts = text_seeds_words(schema->example.field_count), numbers = numbers_padded(schema->example.dense_count);
+    LAYOUT_TAKE(layout, c->text_at, texts > numbers ? texts : numbers);
+    LAYOUT_TAKE(layout, c->text_bytes, texts > numbers ? texts : numbers);
+    LAYOUT_TAKE(layout, c->number, numbers);
+    LAYOUT_TAKE(layout, c->mean, numbers);
+    LAYOUT_TAKE(layout, c->scale, numbers);
+    LAYOUT_TAKE(layout, c->found, text_seeds_words(schema->example.field_count));
+    LAYOUT_TAKE(layout, c->begin, BEGIN_COUNT);
+    LAYOUT_TAKE(layout, c->copy, READER_LINE_BYTES_MAX + 1);
 }
 
 static size_t csv_bytes(const struct reader_options *options)
 {
-    const struct reader_schema *s = &options->schema;
+    const struct reader_schema *schema = &options->schema;
     struct csv unused;
-    struct layout sum = {.bytes = arena_bytes(sizeof(struct csv)) + label_map_bytes(s->label_map) +
-                                  text_seeds_bytes(s->example.field_count)};
-    csv_layout(&unused, &sum, s);
+    struct layout sum = {.bytes = arena_bytes(sizeof(struct csv)) + label_map_bytes(schema->label_map) +
+                                  text_seeds_bytes(schema->example.field_count)};
+    csv_layout(&unused, &sum, schema);
     /* Without the columns' names opening fails before it uses this size. */
-    bool has_names = (s->field || !s->example.field_count) && (s->label || !s->example.label_count);
-    return sum.bytes + (has_names ? text_fields_bytes(s) : 0);
+    bool has_names = (schema->field || !schema->example.field_count) && (schema->label || !schema->example.label_count);
+    return sum.bytes + (has_names ? text_fields_bytes(schema) : 0);
 }
 
 /* A name of data.columns on its way to c->copy, where the names of a file's first line would be. */
@@ -328,7 +328,7 @@ static status columns_place(struct csv *c, const char *names)
     return names_resolve(c, place.count, "data.columns");
 }
 
-static status names_place(struct csv *c, const struct reader_schema *s)
+static status names_place(struct csv *c, const struct reader_schema *schema)
 {
     const uint32_t counts[] = {c->dense_count, c->field_count, c->label_count};
     const struct reader_column *const columns[] = {c->dense, c->field, c->label};
@@ -338,42 +338,42 @@ static status names_place(struct csv *c, const struct reader_schema *s)
         for (uint32_t i = 0; i < counts[kind]; i++) c->name[c->column_count++] = columns[kind][i].name;
     }
     c->weight = c->group = ABSENT;
-    if (s->example.has_weight) c->name[c->weight = c->column_count++] = s->weight;
-    if (s->example.has_group) c->name[c->group = c->column_count++] = s->group;
+    if (schema->example.has_weight) c->name[c->weight = c->column_count++] = schema->weight;
+    if (schema->example.has_group) c->name[c->group = c->column_count++] = schema->group;
     by_name_fill(c);
     return ST_OK;
 }
 
 static status csv_place(void **state, struct arena *arena, const struct reader_options *options)
 {
-    const struct reader_schema *s = &options->schema;
+    const struct reader_schema *schema = &options->schema;
     struct layout place = {.arena = arena};
     struct csv *c = arena_take(arena, sizeof *c);
-    csv_layout(c, &place, s);
-    text_seeds_place(&c->seeds, arena, s->example.field_count);
+    csv_layout(c, &place, schema);
+    text_seeds_place(&c->seeds, arena, schema->example.field_count);
     c->kernels = text_kernels_of(options->isa);
     c->columns.begin = c->begin;
-    c->columns.takes_quotes = s->has_quotes;
-    c->dense = s->dense;
-    c->field = s->field;
-    c->label = s->label;
-    c->dense_count = s->example.dense_count;
-    c->field_count = s->example.field_count;
-    c->label_count = s->example.label_count;
-    if (s->example.has_value) FAIL(INVALID, "keys have no values in csv");
-    c->has_header = s->has_header;
-    c->has_quotes = s->has_quotes;
-    c->separator = s->separator;
-    c->list_separator = s->list_separator;
-    c->missing_text = s->missing_text ? s->missing_text : "";
+    c->columns.takes_quotes = schema->has_quotes;
+    c->dense = schema->dense;
+    c->field = schema->field;
+    c->label = schema->label;
+    c->dense_count = schema->example.dense_count;
+    c->field_count = schema->example.field_count;
+    c->label_count = schema->example.label_count;
+    if (schema->example.has_value) FAIL(INVALID, "keys have no values in csv");
+    c->has_header = schema->has_header;
+    c->has_quotes = schema->has_quotes;
+    c->separator = schema->separator;
+    c->list_separator = schema->list_separator;
+    c->missing_text = schema->missing_text ? schema->missing_text : "";
     c->missing_bytes = (uint32_t)strlen(c->missing_text);
-    c->log1p = s->log1p;
-    c->missing_is_key = s->missing_is_key;
-    c->missing_value = s->missing_value;
-    c->ids_over_is_error = s->ids_over_is_error;
+    c->log1p = schema->log1p;
+    c->missing_is_key = schema->missing_is_key;
+    c->missing_value = schema->missing_value;
+    c->ids_over_is_error = schema->ids_over_is_error;
     c->label_optional = options->label_optional;
-    TRY(label_map_place(&c->label_map, arena, s->label_map));
-    TRY(names_place(c, s));
+    TRY(label_map_place(&c->label_map, arena, schema->label_map));
+    TRY(names_place(c, schema));
     TRY(text_fields_place(&c->texts, arena, options, false));
     c->is_plain = c->kernels->keys != NULL;
     for (uint32_t f = 0; f < c->field_count; f++) {
@@ -385,10 +385,10 @@ static status csv_place(void **state, struct arena *arena, const struct reader_o
     for (uint32_t i = 0; i < LOG1P_COUNT; i++) c->log1p_of[i] = (float)fmath_log1p(i);
     for (uint32_t i = 0; i < c->dense_count; i++) c->mean[i] = c->dense[i].mean, c->scale[i] = c->dense[i].scale;
     *state = c;
-    if (c->has_header && s->columns && *s->columns)
+    if (c->has_header && schema->columns && *schema->columns)
         FAIL(INVALID, "data.columns and each file's first line both name the columns; give data.header = no, or no "
                       "data.columns");
-    return c->has_header ? ST_OK : columns_place(c, s->columns ? s->columns : "");
+    return c->has_header ? ST_OK : columns_place(c, schema->columns ? schema->columns : "");
 }
 
 /* --- values ----------------------------------------------------------------------------------- */
@@ -635,11 +635,11 @@ static status csv_words(void *state, const char *line, size_t bytes,
 {
     struct csv *c = state;
     CHECK(c->field_count == 1);
-    const struct reader_column *f = &c->field[0];
+    const struct reader_column *field = &c->field[0];
     if (columns_split(c, line, (uint32_t)bytes, c->file_columns, NULL) != c->file_columns) return ST_OK;
     struct csv_span s = span_of(c, c->column[c->dense_count]);
     if (is_missing(c, s)) return ST_OK;
-    if (f->ids_max == 1) return word(to, s.text, s.bytes);
+    if (field->ids_max == 1) return word(to, s.text, s.bytes);
     for (const char *at = s.text; at;) {
         struct csv_span item = item_next(c, &at, s.text + s.bytes);
         if (!is_missing(c, item)) TRY(word(to, item.text, item.bytes));

@@ -25,7 +25,7 @@ struct files_reader {
     bool is_started;
     bool is_over;            /* the files have ended; the shuffle window may hold more       */
     uint64_t example_number; /* examples that the pass has given                              */
-    uint64_t bytes_before;   /* bytes that had been read when it began                        */
+    uint64_t bytes_before;   /* bytes that had been read when the pass began                  */
     struct shuffle shuffle;
     struct reader_example drawn; /* the window's last example */
 };
@@ -241,8 +241,8 @@ static status list_open(struct files_reader *f, uint32_t field)
 static struct example_shape parsed_shape(const struct reader_schema *schema)
 {
     struct example_shape shape = schema->example;
-    for (uint32_t f = 0; schema->field && f < shape.field_count; f++)
-        shape.key_count_max -= schema->field[f].negative_count;
+    for (uint32_t field = 0; schema->field && field < shape.field_count; field++)
+        shape.key_count_max -= schema->field[field].negative_count;
     return shape;
 }
 

@@ -22,18 +22,18 @@ size_t text_fields_bytes(const struct reader_schema *s)
     return bytes;
 }
 
-static status field_place(struct text_field *f, const struct reader_column *column, bool is_label, bool needs_words,
+static status field_place(struct text_field *field, const struct reader_column *column, bool is_label, bool needs_words,
                           uint32_t vocabulary_count, const struct vocabulary *vocabulary)
 {
-    *f = (struct text_field){
+    *field = (struct text_field){
         .seed = column->seed, .is_number = is_label || column->negative_count, .is_label = is_label};
-    if (column->vocabulary < vocabulary_count) f->vocabulary = &vocabulary[column->vocabulary];
-    if (needs_words && !f->vocabulary)
+    if (column->vocabulary < vocabulary_count) field->vocabulary = &vocabulary[column->vocabulary];
+    if (needs_words && !field->vocabulary)
         FAIL(INVALID, "%s %s needs a vocabulary: give [column %s] a line vocabulary = NAME",
              is_label ? "the label" : "a field of candidates of", column->name, column->name);
-    if (f->vocabulary && f->vocabulary->words.unknown != READER_NONE) {
-        const char *unknown = f->vocabulary->words.text[f->vocabulary->words.unknown];
-        f->unknown_key = reader_key(f->seed, unknown, strlen(unknown));
+    if (field->vocabulary && field->vocabulary->words.unknown != READER_NONE) {
+        const char *unknown = field->vocabulary->words.text[field->vocabulary->words.unknown];
+        field->unknown_key = reader_key(field->seed, unknown, strlen(unknown));
     }
     return ST_OK;
 }

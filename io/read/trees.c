@@ -242,28 +242,28 @@ static enum reader_found word_take(const struct trees *t, struct line *l)
     return FOUND_EXAMPLE;
 }
 
-static bool kind_suits(const struct reader_kind *k, const struct open_node *node)
+static bool kind_suits(const struct reader_kind *kind, const struct open_node *node)
 {
-    return node->child_count >= k->children_min && node->child_count <= k->children_max &&
-           (node->has_word || !k->needs_word) && (isfinite(node->number) || !k->needs_number);
+    return node->child_count >= kind->children_min && node->child_count <= kind->children_max &&
+           (node->has_word || !kind->needs_word) && (isfinite(node->number) || !kind->needs_number);
 }
 
-static enum reader_found kind_refuse(const struct line *l, const char *place, const struct reader_kind *k,
+static enum reader_found kind_refuse(const struct line *l, const char *place, const struct reader_kind *kind,
                                      const struct open_node *node)
 {
-    const uint32_t least = k->children_min, most = k->children_max, found = node->child_count;
+    const uint32_t least = kind->children_min, most = kind->children_max, found = node->child_count;
     const size_t column = column_of(l, place);
     char takes[48];
     if (found >= least && found <= most)
         return reader_bad(l->why, "column %zu: expected a %s in a node of kind %.60s, found none", column,
-                          k->needs_word && !node->has_word ? "word" : "number", k->name);
+                          kind->needs_word && !node->has_word ? "word" : "number", kind->name);
     if (least == most)
         snprintf(takes, sizeof takes, "%u %s", least, least == 1 ? "child" : "children");
     else if (most == TREE_CHILDREN_MAX)
         snprintf(takes, sizeof takes, "at least %u %s", least, least == 1 ? "child" : "children");
     else
         snprintf(takes, sizeof takes, "%u to %u children", least, most);
-    return reader_bad(l->why, "column %zu: a node of kind %.60s takes %s, found %u", column, k->name, takes, found);
+    return reader_bad(l->why, "column %zu: a node of kind %.60s takes %s, found %u", column, kind->name, takes, found);
 }
 
 /* A bracket closes: writes the node's key. */

@@ -223,20 +223,20 @@ static bool directory_is_direct(const struct cold *cold)
     return file_probe(name, &is_direct) == ST_OK && is_direct;
 }
 
-static status table_open(struct cold_table *table, const struct home_table_options *o, uint32_t tag_bits,
+static status table_open(struct cold_table *table, const struct home_table_options *options, uint32_t tag_bits,
                          uint8_t **buffer)
 {
-    table->name = o->name;
-    table->disk_bytes = o->bytes;
-    table->shape = shape_of(o->span_floats, o->bytes);
-    table->segment_count = table->free_count = segment_count_of(&table->shape, o->bytes);
+    table->name = options->name;
+    table->disk_bytes = options->bytes;
+    table->shape = shape_of(options->span_floats, options->bytes);
+    table->segment_count = table->free_count = segment_count_of(&table->shape, options->bytes);
     for (uint32_t s = 0; s < table->segment_count; s++) table->segment[s].fd = -1;
     if (table->segment_count < SEGMENTS_MIN)
         FAIL(INVALID,
              "table \"%s\": %" PRIu64 " bytes on disk are %" PRIu32 " segments of %" PRIu64
              " bytes, and at least %u are needed; raise store.ssd",
-             o->name, o->bytes, table->segment_count, segment_bytes(&table->shape), SEGMENTS_MIN);
-    table->row_max = cold_row_max(o->span_floats, o->bytes);
+             options->name, options->bytes, table->segment_count, segment_bytes(&table->shape), SEGMENTS_MIN);
+    table->row_max = cold_row_max(options->span_floats, options->bytes);
     table->open = table->filling = table->victim = COLD_NONE;
     table->chunk_blocks = table->clean_blocks = chunk_blocks_of(&table->shape);
     for (uint32_t i = 0; i < COLD_CHUNKS; i++, *buffer += chunk_bytes_of(&table->shape))
@@ -270,16 +270,17 @@ static void disk_close(struct home *home)
 
 /* --- transfers ---------------------------------------------------------------------------------- */
 
-status cold_transfer(struct cold *cold, enum cold_kind kind, struct transfer *t, uint64_t tag)
+status cold_transfer(struct cold *cold, enum cold_kind kind, struct transfer *transfer, uint64_t tag)
 {
-    t->is_busy = true;
+    transfer->is_busy = true;
     if (cold->request_count == COLD_REQUESTS) TRY(cold_flush(cold));
-    cold->request[cold->request_count++] = (struct uring_request){.kind = kind == COLD_WRITE ? URING_WRITE : URING_READ,
-                                                                  .fd = cold->table[t->table].segment[t->segment].fd,
-                                                                  .buffer = t->bytes + t->done_bytes,
-                                                                  .bytes = t->size_bytes - t->done_bytes,
-                                                                  .offset_bytes = t->offset_bytes + t->done_bytes,
-                                                                  .tag = tag};
+    cold->request[cold->request_count++] =
+        (struct uring_request){.kind = kind == COLD_WRITE ? URING_WRITE : URING_READ,
+                               .fd = cold->table[transfer->table].segment[transfer->segment].fd,
+                               .buffer = transfer->bytes + transfer->done_bytes,
+                               .bytes = transfer->size_bytes - transfer->done_bytes,
+                               .offset_bytes = transfer->offset_bytes + transfer->done_bytes,
+                               .tag = tag};
     return ST_OK;
 }
 
@@ -293,23 +294,25 @@ status cold_flush(struct cold *cold)
 bool cold_in_flight(const struct cold *cold) { return cold->request_count || uring_in_flight(cold->uring); }
 
 /* Notes how much of a transfer is done; asks for the rest, if there is a rest. */
-static status transfer_done(struct cold *cold, enum cold_kind kind, struct transfer *t, const struct uring_done *done)
+static status transfer_done(struct cold *cold, enum cold_kind kind, struct transfer *transfer,
+                            const struct uring_done *done)
 {
-    const struct cold_table *table = &cold->table[t->table];
+    const struct cold_table *table = &cold->table[transfer->table];
     char name[COLD_NAME_BYTES];
-    if (done->result == -EAGAIN || done->result == -EINTR) return cold_transfer(cold, kind, t, done->tag);
-    t->is_busy = false;
-    const uint64_t offset_bytes = t->offset_bytes + t->done_bytes;
+    if (done->result == -EAGAIN || done->result == -EINTR) return cold_transfer(cold, kind, transfer, done->tag);
+    transfer->is_busy = false;
+    const uint64_t offset_bytes = transfer->offset_bytes + transfer->done_bytes;
     if (done->result < 0)
         FAIL(IO, "cannot %s %s at byte %" PRIu64 ": %s", kind == COLD_WRITE ? "write" : "read",
-             cold_segment_path(cold, table, t->segment, name), offset_bytes, strerror(-done->result));
+             cold_segment_path(cold, table, transfer->segment, name), offset_bytes, strerror(-done->result));
     if (done->result == 0)
         FAIL(IO, "%s ends at byte %" PRIu64 ", expected %" PRIu64 " bytes",
-             cold_segment_path(cold, table, t->segment, name), offset_bytes, t->offset_bytes + t->size_bytes);
-    t->done_bytes += (uint32_t)done->result;
-    if (t->done_bytes == t->size_bytes) return ST_OK;
-    if (cold->is_direct) t->done_bytes = t->done_bytes / SEGMENT_ALIGN_BYTES * SEGMENT_ALIGN_BYTES;
-    return cold_transfer(cold, kind, t, done->tag);
+             cold_segment_path(cold, table, transfer->segment, name), offset_bytes,
+             transfer->offset_bytes + transfer->size_bytes);
+    transfer->done_bytes += (uint32_t)done->result;
+    if (transfer->done_bytes == transfer->size_bytes) return ST_OK;
+    if (cold->is_direct) transfer->done_bytes = transfer->done_bytes / SEGMENT_ALIGN_BYTES * SEGMENT_ALIGN_BYTES;
+    return cold_transfer(cold, kind, transfer, done->tag);
 }
 
 static status done_take(struct cold *cold, const struct uring_done *done)
@@ -317,11 +320,11 @@ static status done_take(struct cold *cold, const struct uring_done *done)
     const enum cold_kind kind = (enum cold_kind)(done->tag >> 48);
     struct cold_table *table = &cold->table[done->tag >> 32 & 0xffff];
     const uint32_t index = (uint32_t)done->tag;
-    struct transfer *t = kind == COLD_FETCH   ? &cold->read[index].read
-                         : kind == COLD_WRITE ? &table->chunk[index].write
-                                              : &table->clean[index];
-    TRY(transfer_done(cold, kind, t, done));
-    if (t->is_busy) return ST_OK;
+    struct transfer *transfer = kind == COLD_FETCH   ? &cold->read[index].read
+                                : kind == COLD_WRITE ? &table->chunk[index].write
+                                                     : &table->clean[index];
+    TRY(transfer_done(cold, kind, transfer, done));
+    if (transfer->is_busy) return ST_OK;
     if (kind == COLD_FETCH) return cold_fetch_done(cold, &cold->read[index]);
     if (kind == COLD_WRITE) table->chunk[index].is_used = false;
     return ST_OK; /* cleaning itself looks whether its chunk is there */

@@ -117,12 +117,12 @@ static struct uring_options uring_options_of(const struct home_options *o)
 static void filed_layout(struct layout *l, const struct home_options *o, struct filed *f)
 {
     size_t bytes = 0;
-    for (uint32_t t = 0; t < o->table_count; t++)
-        if (row_bytes(o->table[t].span_floats) > bytes) bytes = row_bytes(o->table[t].span_floats);
-    for (uint32_t b = 0; b < batch_count_of(o); b++) {
+    for (uint32_t i = 0; i < o->table_count; i++)
+        if (row_bytes(o->table[i].span_floats) > bytes) bytes = row_bytes(o->table[i].span_floats);
+    for (uint32_t batch = 0; batch < batch_count_of(o); batch++) {
         struct wanted *wanted;
         LAYOUT_TAKE(l, wanted, o->fetch_max);
-        if (l->arena) f->batch[b].wanted = wanted;
+        if (l->arena) f->batch[batch].wanted = wanted;
     }
     for (uint32_t i = 0; i < READS; i++) {
         uint8_t *room;
@@ -147,7 +147,7 @@ uint64_t filed_fixed_bytes(const struct home_options *o)
 static uint64_t filed_ram_bytes(const struct home_options *o)
 {
     uint64_t sum = filed_fixed_bytes(o);
-    for (uint32_t t = 0; t < o->table_count; t++) sum += o->table[t].bytes;
+    for (uint32_t i = 0; i < o->table_count; i++) sum += o->table[i].bytes;
     return sum;
 }
 
@@ -155,21 +155,22 @@ static uint64_t filed_row_bytes(uint32_t span_floats) { return row_bytes(span_fl
 
 /* --- opening and closing ---------------------------------------------------------------------- */
 
-static status table_open(struct table *t, const struct home_table_options *o, uint32_t tag_bits)
+static status table_open(struct table *t, const struct home_table_options *options, uint32_t tag_bits)
 {
-    t->name = o->name;
-    t->span_floats = o->span_floats;
-    if (o->rows >= COLD_PLACES_MAX)
-        FAIL(INVALID, "table \"%s\": expected fewer than %u rows, found %" PRIu64, o->name, COLD_PLACES_MAX, o->rows);
-    const uint64_t least = filed_table_least(o->rows);
-    if (o->bytes < least)
+    t->name = options->name;
+    t->span_floats = options->span_floats;
+    if (options->rows >= COLD_PLACES_MAX)
+        FAIL(INVALID, "table \"%s\": expected fewer than %u rows, found %" PRIu64, options->name, COLD_PLACES_MAX,
+             options->rows);
+    const uint64_t least = filed_table_least(options->rows);
+    if (options->bytes < least)
         FAIL(INVALID, "table \"%s\": the index of %" PRIu64 " rows needs %" PRIu64 " bytes, and %" PRIu64 " are left",
-             o->name, o->rows, least, o->bytes);
-    TRY(cold_index_open(&t->index, PART_INDEX, o->rows, tag_bits ? tag_bits : 32));
-    t->counts.row_max = o->rows;
-    t->kept.count = (o->bytes - least) / kept_row_bytes(o->span_floats);
+             options->name, options->rows, least, options->bytes);
+    TRY(cold_index_open(&t->index, PART_INDEX, options->rows, tag_bits ? tag_bits : 32));
+    t->counts.row_max = options->rows;
+    t->kept.count = (options->bytes - least) / kept_row_bytes(options->span_floats);
     if (t->kept.count == 0) return ST_OK;
-    t->kept_bytes = t->kept.count * kept_row_bytes(o->span_floats);
+    t->kept_bytes = t->kept.count * kept_row_bytes(options->span_floats);
     TRY(memory_take(PART_KEPT, t->kept_bytes, &t->kept_block));
     t->kept.key = t->kept_block;
     t->kept.span = (float *)(t->kept.key + t->kept.count);
@@ -182,11 +183,11 @@ static void filed_close(struct home *home)
 {
     struct filed *f = filed_of(home);
     uring_close(f->uring);
-    for (uint32_t t = 0; t < f->table_count; t++) {
-        struct table *table = &f->table[t];
-        for (uint32_t p = 0; p < table->part_count; p++) {
-            close(table->part[p].fd);
-            free(table->part[p].path);
+    for (uint32_t i = 0; i < f->table_count; i++) {
+        struct table *table = &f->table[i];
+        for (uint32_t part = 0; part < table->part_count; part++) {
+            close(table->part[part].fd);
+            free(table->part[part].path);
         }
         free(table->part);
         if (table->index.cell) cold_index_close(&table->index);
@@ -347,8 +348,8 @@ static status pump(struct filed *f)
     return flush(f);
 }
 
-/* The bytes at the place are there: of the row, or of another row whose key has the same tag. Then it goes
- * on to the next possible place. */
+/* The bytes at the place are there: of the row, or of another row whose key has the same tag. Then the
+ * reading goes on to the next possible place. */
 static void reading_end(struct filed *f, uint32_t index)
 {
     struct reading *r = &f->reading[index];
@@ -533,8 +534,8 @@ static status filed_open(struct home **home, const struct home_options *o)
     f->arrived = o->arrived;
     for (uint32_t i = 0; i < READS; i++) f->spare[f->spare_count++] = i;
     status st = ST_OK;
-    for (uint32_t t = 0; t < o->table_count && st == ST_OK; t++)
-        st = table_open(&f->table[t], &o->table[t], o->tag_bits);
+    for (uint32_t i = 0; i < o->table_count && st == ST_OK; i++)
+        st = table_open(&f->table[i], &o->table[i], o->tag_bits);
     const char *why;
     const struct uring_options uring = uring_options_of(o);
     f->arena = arena;

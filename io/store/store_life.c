@@ -221,24 +221,24 @@ static bool select_look(void *context, uint64_t key, const float *span)
     return false;
 }
 
-bool store_select_choose(struct store_select *s, const uint64_t bins[STORE_BINS])
+bool store_select_choose(struct store_select *select, const uint64_t bins[STORE_BINS])
 {
     uint32_t bin = 0;
-    if (s->digit == 0) {
-        for (uint32_t b = 0; b < STORE_BINS; b++) s->row_count += bins[b];
-        if (s->row_count <= s->most) return true;
-        s->gone = s->wanted = s->row_count - (s->most - s->most / EVICT_PART);
+    if (select->digit == 0) {
+        for (uint32_t b = 0; b < STORE_BINS; b++) select->row_count += bins[b];
+        if (select->row_count <= select->most) return true;
+        select->gone = select->wanted = select->row_count - (select->most - select->most / EVICT_PART);
     }
-    while (bins[bin] < s->wanted) s->wanted -= bins[bin++];
-    s->chosen[s->digit++] = bin;
-    return s->digit == DIGITS || bins[bin] == s->wanted; /* all rows of the last bin go */
+    while (bins[bin] < select->wanted) select->wanted -= bins[bin++];
+    select->chosen[select->digit++] = bin;
+    return select->digit == DIGITS || bins[bin] == select->wanted; /* all rows of the last bin go */
 }
 
 /* The greatest score and key of the rows that go. */
-static void threshold_set(const struct store_select *s, struct removal *r)
+static void threshold_set(const struct store_select *select, struct removal *r)
 {
     for (uint32_t d = 0; d < DIGITS; d++) {
-        const uint64_t digit = d < s->digit ? s->chosen[d] : EVICT_BINS - 1;
+        const uint64_t digit = d < select->digit ? select->chosen[d] : EVICT_BINS - 1;
         if (d < SCORE_DIGITS)
             r->score = r->score << EVICT_DIGIT_BITS | (uint32_t)digit;
         else

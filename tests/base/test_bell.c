@@ -176,7 +176,7 @@ static void bell__three_sleepers_two_ringers__every_item_is_found(void **state)
         for (int i = 0; i < 3; i++) assert_int_equal(pthread_create(&taker[i], NULL, taker_main, &c), 0);
         for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&giver[i], NULL, giver_main, &c), 0);
         assert_true(bell_await_until(&c.done, false, clock_ns() + UINT64_C(60000000000), all_popped_look, &c));
-        bell_ring(&c.bell); /* those who wait for an item that will not come */
+        bell_ring(&c.bell); /* takers who wait for an item that will not come */
         for (int i = 0; i < 3; i++) pthread_join(taker[i], NULL);
         for (int i = 0; i < 2; i++) pthread_join(giver[i], NULL);
         assert_int_equal(c.shared_late, 0);
@@ -196,37 +196,37 @@ struct sleeper {
 };
 static bool sleeper_look(void *context)
 {
-    struct sleeper *s = context;
-    s->shared_looks++;
-    return s->shared_is_set;
+    struct sleeper *sleeper = context;
+    sleeper->shared_looks++;
+    return sleeper->shared_is_set;
 }
 static void *sleeper_main(void *argument)
 {
-    struct sleeper *s = argument;
+    struct sleeper *sleeper = argument;
     uint64_t begin_ns = thread_cpu_ns();
-    bell_await(&s->bell, s->spins, sleeper_look, s);
-    s->cpu_ns = thread_cpu_ns() - begin_ns;
+    bell_await(&sleeper->bell, sleeper->spins, sleeper_look, sleeper);
+    sleeper->cpu_ns = thread_cpu_ns() - begin_ns;
     return NULL;
 }
 static void bell_await__nothing_comes__uses_no_processor(void **state)
 {
     (void)state;
     for (int spins = 0; spins < 2; spins++) {
-        static struct sleeper s;
+        static struct sleeper sleeper;
         pthread_t thread;
-        memset(&s, 0, sizeof s);
-        s.spins = spins;
-        assert_int_equal(pthread_create(&thread, NULL, sleeper_main, &s), 0);
-        /* A third of a second in which it is also woken for nothing a few times. */
+        memset(&sleeper, 0, sizeof sleeper);
+        sleeper.spins = spins;
+        assert_int_equal(pthread_create(&thread, NULL, sleeper_main, &sleeper), 0);
+        /* A third of a second in which the sleeper is also woken for nothing a few times. */
         for (int i = 0; i < 3; i++) {
             nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
-            bell_ring(&s.bell);
+            bell_ring(&sleeper.bell);
         }
-        uint32_t looks = s.shared_looks;
-        s.shared_is_set = true;
-        bell_ring(&s.bell);
+        uint32_t looks = sleeper.shared_looks;
+        sleeper.shared_is_set = true;
+        bell_ring(&sleeper.bell);
         pthread_join(thread, NULL);
-        assert_true(s.cpu_ns < 30000000); /* a tenth; a spin is 0.02 ms */
+        assert_true(sleeper.cpu_ns < 30000000); /* a tenth; a spin is 0.02 ms */
         if (!spins) assert_in_range(looks, 2, 50);
     }
 }

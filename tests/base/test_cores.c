@@ -162,10 +162,10 @@ struct pinned {
 };
 static void *pinned_main(void *argument)
 {
-    struct pinned *p = argument;
-    cores_pin(p->processors, p->count);
-    sched_getaffinity(0, sizeof p->mask, &p->mask);
-    cores_allowed_at(root, &p->cores);
+    struct pinned *pinned = argument;
+    cores_pin(pinned->processors, pinned->count);
+    sched_getaffinity(0, sizeof pinned->mask, &pinned->mask);
+    cores_allowed_at(root, &pinned->cores);
     return NULL;
 }
 static void cores_pin__one_all_none__moves_the_calling_thread_only(void **state)
@@ -185,14 +185,14 @@ static void cores_pin__one_all_none__moves_the_calling_thread_only(void **state)
         {(const int[]){1000000, -1}, 2, count},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        static struct pinned p;
+        static struct pinned pinned;
         pthread_t thread;
-        p = (struct pinned){.processors = cases[i].processors, .count = cases[i].count};
-        assert_int_equal(pthread_create(&thread, NULL, pinned_main, &p), 0);
+        pinned = (struct pinned){.processors = cases[i].processors, .count = cases[i].count};
+        assert_int_equal(pthread_create(&thread, NULL, pinned_main, &pinned), 0);
         pthread_join(thread, NULL);
-        assert_int_equal(CPU_COUNT(&p.mask), cases[i].expected);
-        if (cases[i].expected == 1) assert_true(CPU_ISSET(cases[i].processors[0], &p.mask));
-        assert_int_equal(p.cores.count, count); /* a pinned thread sees what the process may use */
+        assert_int_equal(CPU_COUNT(&pinned.mask), cases[i].expected);
+        if (cases[i].expected == 1) assert_true(CPU_ISSET(cases[i].processors[0], &pinned.mask));
+        assert_int_equal(pinned.cores.count, count); /* a pinned thread sees what the process may use */
         assert_int_equal(mask_count(&after), count);
     }
 }

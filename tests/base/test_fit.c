@@ -77,11 +77,11 @@ static void fit_share__times_of_units__is_the_part_that_parallel_work_has(void *
 {
     (void)state;
     const double k[] = {1, 2, 4, 8};
-    struct fit_share f = fit_share(k, (const double[]){10, 6.2, 4, 3.1}, 4);
-    assert_true(f.has_interval);
-    assert_near(f.share, 0.793531929938);
-    assert_near(f.low, 0.751601616908);
-    assert_near(f.high, 0.835462242968);
+    struct fit_share usual = fit_share(k, (const double[]){10, 6.2, 4, 3.1}, 4);
+    assert_true(usual.has_interval);
+    assert_near(usual.share, 0.793531929938);
+    assert_near(usual.low, 0.751601616908);
+    assert_near(usual.high, 0.835462242968);
     struct fit_share nearly = fit_share(k, (const double[]){10, 5.05, 2.49, 1.26}, 4);
     assert_near(nearly.share, 0.999458719316);
     assert_near(nearly.low, 0.993157618893);

@@ -62,23 +62,23 @@ static void kernel_texts__found_by_name(void **state)
 static void kernel_mount_next__lines__that_are_none_are_passed_over(void **state)
 {
     (void)state;
-    struct kernel_mount m;
+    struct kernel_mount mount;
     const char *text = "\n"
                        "36 35 8:1 /top /mount rw,nosuid shared:7 - ext4 /dev/sda1 rw,discard\n"
                        "36 35 8:1 /top /mount rw\n"
                        "nothing - of the kind\n"
                        "40 36 0:5 / / rw - tmpfs none rw";
-    assert_true(kernel_mount_next(&text, &m));
-    assert_int_equal(m.id, 36);
-    assert_string_equal(m.top, "/top");
-    assert_string_equal(m.mount, "/mount");
-    assert_string_equal(m.file_system, "ext4");
-    assert_string_equal(m.source, "/dev/sda1");
-    assert_string_equal(m.options, "rw,discard");
-    assert_true(kernel_mount_next(&text, &m));
-    assert_int_equal(m.id, 40);
-    assert_false(kernel_mount_next(&text, &m));
-    assert_false(kernel_mount_next(&text, &m));
+    assert_true(kernel_mount_next(&text, &mount));
+    assert_int_equal(mount.id, 36);
+    assert_string_equal(mount.top, "/top");
+    assert_string_equal(mount.mount, "/mount");
+    assert_string_equal(mount.file_system, "ext4");
+    assert_string_equal(mount.source, "/dev/sda1");
+    assert_string_equal(mount.options, "rw,discard");
+    assert_true(kernel_mount_next(&text, &mount));
+    assert_int_equal(mount.id, 40);
+    assert_false(kernel_mount_next(&text, &mount));
+    assert_false(kernel_mount_next(&text, &mount));
 }
 
 /* Two packages of two cores with two threads each, a NUMA node each; a third node has no processor. */

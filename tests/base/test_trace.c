@@ -379,9 +379,9 @@ static void trace__threads_write_while_it_drains__every_record_once_and_in_order
         assert_string_equal(text_of(event, "name"), writers[writer].name);
         next[writer]++;
     }
-    for (uint32_t w = 0; w < WRITERS; w++) {
-        assert_int_equal(next[w], records);
-        assert_true(tid_of(writers[w].name) > 0);
+    for (uint32_t writer = 0; writer < WRITERS; writer++) {
+        assert_int_equal(next[writer], records);
+        assert_true(tid_of(writers[writer].name) > 0);
     }
 }
 
@@ -441,7 +441,7 @@ static void trace_thread__same_name_after_another_has_ended__goes_on_in_its_ring
         assert_int_equal(json_integer_value(json_object_get(event, "tid")), writer % 3 == 2 ? 2 : 1);
         assert_int_equal(number_of(event, "step"), count[writer]++);
     }
-    for (uint32_t w = 0; w < 6; w++) assert_int_equal(count[w], 30000);
+    for (uint32_t writer = 0; writer < 6; writer++) assert_int_equal(count[writer], 30000);
 }
 
 /* --- files that cannot be written ------------------------------------------------------------- */
@@ -641,7 +641,7 @@ static void trace_merge__nodes_of_a_job__one_array(void **state)
     events_read();
     assert_string_equal(text_of(span_of("op", 0), "name"), "a");
     assert_null(span_of("op", 1));
-    /* Without a clock it is of no job. */
+    /* Without a clock a part is of no job. */
     char part[80];
     snprintf(part, sizeof part, "%s.0", path);
     assert_int_equal(trace_open(part, 1), ST_OK);

@@ -26,7 +26,7 @@ static void optimizer_check(const struct graph_optimizer *o)
     const struct optimizer *rule = &optimizer_table[o->kind];
     float weight = 0.5f, grad = 0.25f, state[3];
     CHECK(optimizer_validate(o) == ST_OK && !rule->is_internal && rule->state_count + rule->row_state_count < 3);
-    for (uint32_t s = 0; s < 3; s++) state[s] = rule->state_init(o, s);
+    for (uint32_t i = 0; i < 3; i++) state[i] = rule->state_init(o, i);
     rule->update(o, &weight, state, &grad, 1, 1, o->learning_rate, 1);
     CHECK(isfinite(weight));
 }

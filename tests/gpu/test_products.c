@@ -91,26 +91,27 @@ struct matrix {
 static struct matrix matrix_make(uint32_t rows, uint32_t there, uint32_t groups, uint32_t width, uint32_t gap,
                                  uint32_t shift)
 {
-    struct matrix x = {.stride = groups * width + gap, .width = width, .groups = groups};
-    const size_t count = shift + (size_t)(rows - 1) * x.stride + groups * width;
-    assert_int_equal(emu_alloc(&x.memory, count * sizeof(float), "a matrix"), ST_OK);
-    x.data = (float *)x.memory + shift;
-    for (size_t i = 0; i < count; i++) ((float *)x.memory)[i] = NAN;
+    struct matrix matrix = {.stride = groups * width + gap, .width = width, .groups = groups};
+    const size_t count = shift + (size_t)(rows - 1) * matrix.stride + groups * width;
+    assert_int_equal(emu_alloc(&matrix.memory, count * sizeof(float), "a matrix"), ST_OK);
+    matrix.data = (float *)matrix.memory + shift;
+    for (size_t i = 0; i < count; i++) ((float *)matrix.memory)[i] = NAN;
     for (uint32_t b = 0; b < there; b++)
-        for (uint32_t i = 0; i < groups * width; i++) x.data[(size_t)b * x.stride + i] = number();
-    return x;
+        for (uint32_t i = 0; i < groups * width; i++) matrix.data[(size_t)b * matrix.stride + i] = number();
+    return matrix;
 }
-static float *at(const struct matrix *x, uint32_t m, uint32_t i)
+static float *at(const struct matrix *matrix, uint32_t m, uint32_t i)
 {
-    return x->data + (size_t)(m / x->groups) * x->stride + m % x->groups * x->width + i;
+    return matrix->data + (size_t)(m / matrix->groups) * matrix->stride + m % matrix->groups * matrix->width + i;
 }
-static uint32_t aligned(const struct matrix *x)
+static uint32_t aligned(const struct matrix *matrix)
 {
-    return (uintptr_t)x->data % 16 == 0 && x->stride % 4 == 0 && (x->groups == 1 || x->width % 4 == 0);
+    return (uintptr_t)matrix->data % 16 == 0 && matrix->stride % 4 == 0 &&
+           (matrix->groups == 1 || matrix->width % 4 == 0);
 }
-static struct product_factor factor_of(const struct matrix *x)
+static struct product_factor factor_of(const struct matrix *matrix)
 {
-    return (struct product_factor){x->data, x->stride, x->width, x->groups, aligned(x)};
+    return (struct product_factor){matrix->data, matrix->stride, matrix->width, matrix->groups, aligned(matrix)};
 }
 static status launch(const char *name, emu_kernel *kernel, struct emu_dim grid, struct emu_dim block, const void *args,
                      uint32_t bytes, uint64_t seed)
@@ -313,13 +314,14 @@ static void product__any_shape__equals_sums_in_double_and_other_tiles(void **sta
     for (size_t i = 0; i < SHAPES; i++) {
         const struct shape *s = &shapes[i];
         float *first[FACTOR_KINDS][3] = {{NULL}};
-        for (size_t k = 0; k < KERNELS; k++) {
+        for (size_t kernel = 0; kernel < KERNELS; kernel++) {
             float *sums = NULL;
-            if (i == LONG && !kernels[k].is_packed) continue;
-            if (shape_run(&kernels[k], s, 1 + k, &sums) != ST_OK) fail_msg("shape %d: %s", (int)i, status_message());
-            float **other = &first[kernels[k].kind][kernels[k].pass];
-            const uint32_t rows = kernels[k].pass == DWEIGHT ? s->K : s->there * s->groups,
-                           cols = kernels[k].pass == DIN ? s->K : s->N;
+            if (i == LONG && !kernels[kernel].is_packed) continue;
+            if (shape_run(&kernels[kernel], s, 1 + kernel, &sums) != ST_OK)
+                fail_msg("shape %d: %s", (int)i, status_message());
+            float **other = &first[kernels[kernel].kind][kernels[kernel].pass];
+            const uint32_t rows = kernels[kernel].pass == DWEIGHT ? s->K : s->there * s->groups,
+                           cols = kernels[kernel].pass == DIN ? s->K : s->N;
             if (*other != NULL) {
                 assert_memory_equal(sums, *other, (size_t)rows * cols * sizeof(float));
                 free(sums);
@@ -471,8 +473,8 @@ static void product__barrier_dropped__is_found(void **state)
         emu_drop(sites[i]);
         st = pack_run(FACTOR_BF16, 1 + i);
         if (st == ST_OK) st = prepare_run(FACTOR_BF16, 1 + i);
-        for (size_t k = 0; k < KERNELS && st == ST_OK; k++)
-            st = shape_run(&kernels[k], &shapes[kernels[k].is_packed ? LONG : 0], 1 + i, NULL);
+        for (size_t kernel = 0; kernel < KERNELS && st == ST_OK; kernel++)
+            st = shape_run(&kernels[kernel], &shapes[kernels[kernel].is_packed ? LONG : 0], 1 + i, NULL);
         emu_drop(NULL);
         if (st != ST_INVALID) fail_msg("%s:%d: %s is not missed", sites[i]->file, sites[i]->line, sites[i]->called);
     }

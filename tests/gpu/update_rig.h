@@ -79,8 +79,8 @@ static inline float *update_floats(struct hand_graph *h, size_t count, bool is_p
     float *x = malloc(count * sizeof *x);
     CHECK(x != NULL);
     for (size_t i = 0; i < count; i++) {
-        const float r = hand_random(h);
-        x[i] = is_positive && r < 0 ? -r : r;
+        const float drawn = hand_random(h);
+        x[i] = is_positive && drawn < 0 ? -drawn : drawn;
     }
     return x;
 }
@@ -212,22 +212,22 @@ static inline void update_params_check_all(void)
                 grad[i] = update_floats(&h, count, false);
                 card_grad[i] = update_copy(&card, grad[i], count * sizeof(float));
             }
-            struct param_update u = {.optimizer = &o,
-                                     .weight = weight,
-                                     .state = start,
-                                     .state_stride = count,
-                                     .grad = grad,
-                                     .lanes = lanes,
-                                     .is_bf16 = k % 2,
-                                     .count = count,
-                                     .scale = 0.25f,
-                                     .rate = o.learning_rate,
-                                     .t = 9};
-            struct param_update on_card = u;
+            struct param_update on_cpu = {.optimizer = &o,
+                                          .weight = weight,
+                                          .state = start,
+                                          .state_stride = count,
+                                          .grad = grad,
+                                          .lanes = lanes,
+                                          .is_bf16 = k % 2,
+                                          .count = count,
+                                          .scale = 0.25f,
+                                          .rate = o.learning_rate,
+                                          .t = 9};
+            struct param_update on_card = on_cpu;
             on_card.weight = update_copy(&card, weight, count * sizeof(float));
             on_card.state = update_copy(&card, start, 2 * count * sizeof(float));
             on_card.grad = update_copy(&card, card_grad, lanes * sizeof *card_grad);
-            ok(device_update_params(cpu, &u));
+            ok(device_update_params(cpu, &on_cpu));
             ok(gpu_update_params(&card.work, &on_card, 0));
             update_same(&card, rules[r], on_card.weight, weight, count);
             update_same(&card, rules[r], on_card.state, start, 2 * count);
@@ -256,13 +256,13 @@ static inline void sum_params_check(bool is_bf16)
         grad[i] = update_floats(&h, COUNT, false);
         card_grad[i] = update_copy(&card, grad[i], COUNT * sizeof(float));
     }
-    struct param_sums u = {
+    struct param_sums on_cpu = {
         .grad = grad, .lanes = LANES, .is_bf16 = is_bf16, .block_count = BLOCKS, .block = blocks, .squares = squares};
-    struct param_sums on_card = u;
+    struct param_sums on_card = on_cpu;
     on_card.grad = update_copy(&card, card_grad, sizeof card_grad);
     on_card.block = update_copy(&card, blocks, sizeof blocks);
     on_card.squares = update_copy(&card, squares, sizeof squares);
-    ok(device_sum_params(cpu, &u));
+    ok(device_sum_params(cpu, &on_cpu));
     ok(gpu_sum_params(&card.work, &on_card));
     update_same(&card, "squares", (const float *)on_card.squares, (const float *)squares, 2 * BLOCKS);
     for (uint32_t i = 0; i < LANES; i++) update_same(&card, "sums", card_grad[i], grad[i], COUNT);

@@ -2,7 +2,7 @@
  * own for bias and relu, for relu's slope, for the bias' gradient and for Adagrad. What cpu_table.py compares
  * `heterps-run bench gemm` with; it compiles this where
  * dnnl.h is:     cc -O3 -march=native fc_onednn.c -ldnnl -lm; OMP_NUM_THREADS=1 ./a.out M N K …
- * Prints for each M N K the GFLOP/s of the three products in the time of all of it: median of 7 repeats. */
+ * Prints for each M N K the GFLOP/s of the three products in the whole step's time: median of 7 repeats. */
 #include <dnnl.h>
 #include <math.h>
 #include <stdio.h>
@@ -27,11 +27,11 @@ static float *floats(size_t count)
 {
     /* In huge pages, as ours are. */
     const size_t page = (size_t)2 << 20, bytes = count * sizeof(float), align = bytes < page ? 64 : page;
-    float *p = aligned_alloc(align, (bytes + align - 1) / align * align);
-    if (p == NULL) exit(1);
-    if (bytes >= page) (void)madvise(p, bytes / page * page, MADV_HUGEPAGE);
-    for (size_t i = 0; i < count; i++) p[i] = (float)((int)(i * 7919 % 2001) - 1000) * 1e-3f;
-    return p;
+    float *numbers = aligned_alloc(align, (bytes + align - 1) / align * align);
+    if (numbers == NULL) exit(1);
+    if (bytes >= page) (void)madvise(numbers, bytes / page * page, MADV_HUGEPAGE);
+    for (size_t i = 0; i < count; i++) numbers[i] = (float)((int)(i * 7919 % 2001) - 1000) * 1e-3f;
+    return numbers;
 }
 
 /* c [rows, cols] = a [rows, terms] b [terms, cols]; a, b: stored transposed, or not. */
@@ -73,9 +73,9 @@ static void product_run(const struct product *p)
 static void bias_relu(float *out, const float *bias, size_t rows, size_t cols)
 {
     for (size_t r = 0; r < rows; r++)
-        for (size_t c = 0; c < cols; c++) {
-            float x = out[r * cols + c] + bias[c];
-            out[r * cols + c] = x > 0 ? x : 0;
+        for (size_t col = 0; col < cols; col++) {
+            float x = out[r * cols + col] + bias[col];
+            out[r * cols + col] = x > 0 ? x : 0;
         }
 }
 static void relu_slope(float *gradient, const float *value, size_t count)
@@ -84,9 +84,9 @@ static void relu_slope(float *gradient, const float *value, size_t count)
 }
 static void columns_sum(float *sum, const float *x, size_t rows, size_t cols)
 {
-    for (size_t c = 0; c < cols; c++) sum[c] = 0;
+    for (size_t col = 0; col < cols; col++) sum[col] = 0;
     for (size_t r = 0; r < rows; r++)
-        for (size_t c = 0; c < cols; c++) sum[c] += x[r * cols + c];
+        for (size_t col = 0; col < cols; col++) sum[col] += x[r * cols + col];
 }
 static void adagrad(float *weight, float *state, const float *gradient, size_t count)
 {

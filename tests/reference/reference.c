@@ -354,9 +354,9 @@ static void numbers_update(struct tensor *t, long begin, long count, const struc
 
 static void all_update(const struct recipe *recipe)
 {
-    for (int t = 0; t < tensor_count; t++) numbers_update(tensors[t], 0, tensors[t]->rows * tensors[t]->cols, recipe);
-    for (int t = 0; t < table_count; t++) {
-        struct table *table = tables[t];
+    for (int i = 0; i < tensor_count; i++) numbers_update(tensors[i], 0, tensors[i]->rows * tensors[i]->cols, recipe);
+    for (int i = 0; i < table_count; i++) {
+        struct table *table = tables[i];
         for (long r = 0; r < table->vectors.rows; r++) {
             if (!table->is_touched[r]) continue;
             table->is_touched[r] = 0;
@@ -383,13 +383,13 @@ struct distance {
 };
 static struct distance distance_of(const struct tensor *t, long begin, long end)
 {
-    struct distance d = {0, 0, 0};
+    struct distance squares = {0, 0, 0};
     for (long i = begin * t->cols; i < end * t->cols; i++) {
-        d.error += (t->trained[i] - t->value[i]) * (t->trained[i] - t->value[i]);
-        d.norm += t->value[i] * t->value[i];
-        d.change += (t->value[i] - t->initial[i]) * (t->value[i] - t->initial[i]);
+        squares.error += (t->trained[i] - t->value[i]) * (t->trained[i] - t->value[i]);
+        squares.norm += t->value[i] * t->value[i];
+        squares.change += (t->value[i] - t->initial[i]) * (t->value[i] - t->initial[i]);
     }
-    return (struct distance){sqrt(d.error), sqrt(d.norm), sqrt(d.change)};
+    return (struct distance){sqrt(squares.error), sqrt(squares.norm), sqrt(squares.change)};
 }
 
 /* by_row: each row for itself, too. */
@@ -438,15 +438,15 @@ int main(int argument_count, char **arguments)
             loss += model->learn(&examples[step * recipe.batch + i]);
         all_update(&recipe);
     }
-    for (int t = 0; t < table_count; t++) {
+    for (int i = 0; i < table_count; i++) {
         long met = 0;
-        for (long r = 0; r < tables[t]->vectors.rows; r++) met += tables[t]->is_met[r];
-        verdict(met == tables[t]->vectors.rows);
-        printf("%s are those of the %ld values of the data\n", tables[t]->vectors.name, met);
+        for (long r = 0; r < tables[i]->vectors.rows; r++) met += tables[i]->is_met[r];
+        verdict(met == tables[i]->vectors.rows);
+        printf("%s are those of the %ld values of the data\n", tables[i]->vectors.name, met);
     }
-    for (int t = 0; t < tensor_count; t++) tensor_compare(tensors[t], 0);
-    for (int t = 0; t < table_count; t++)
-        tensor_compare(&tables[t]->vectors, !recipe.is_adagrad || recipe.accumulator > 0);
+    for (int i = 0; i < tensor_count; i++) tensor_compare(tensors[i], 0);
+    for (int i = 0; i < table_count; i++)
+        tensor_compare(&tables[i]->vectors, !recipe.is_adagrad || recipe.accumulator > 0);
     printf("# loss of the last step %.6f\n", loss / (double)recipe.batch);
     return failure_count ? 1 : 0;
 }

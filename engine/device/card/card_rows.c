@@ -198,7 +198,7 @@ static status copy(const struct gpu_work *w, void *to, const void *from, size_t 
 }
 
 /* Lists where the micro-batch's rows are, and packs the vectors of cold rows. Returns the number of cold rows. */
-static uint32_t spans_fill(const struct card_table *t, const struct card_stream_table *s,
+static uint32_t spans_fill(const struct card_table *t, const struct card_stream_table *of,
                            const struct ticket_table *from, bool training)
 {
     uint32_t cold = 0;
@@ -212,11 +212,11 @@ static uint32_t spans_fill(const struct card_table *t, const struct card_stream_
                 atomic_store_explicit(&t->shared_row[from->step_row[u]], from->row[u], memory_order_relaxed);
         }
         if (slot != CARD_NONE) {
-            s->span_host[u] = tier_span(t, slot);
+            of->span_host[u] = tier_span(t, slot);
             continue;
         }
-        memcpy(s->cold_host + (size_t)cold * t->vector, from->span[u], t->vector * sizeof(float));
-        s->span_host[u] = s->cold + (size_t)cold++ * t->vector;
+        memcpy(of->cold_host + (size_t)cold * t->vector, from->span[u], t->vector * sizeof(float));
+        of->span_host[u] = of->cold + (size_t)cold++ * t->vector;
     }
     return cold;
 }

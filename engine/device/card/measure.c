@@ -214,7 +214,7 @@ static status rows_settle(struct measure *m, const struct run_of_layers *of, dou
 {
     *rows_seconds = 0;
     for (uint32_t step = 0; m->stage->rows.table_count > 0 && step < 3; step++) {
-        for (uint32_t s = 0; s < m->o->slot_count; s++) TRY(slot_pass(m, of, s));
+        for (uint32_t slot = 0; slot < m->o->slot_count; slot++) TRY(slot_pass(m, of, slot));
         const uint64_t begin_ns = clock_ns();
         for (uint32_t i = 0; i < m->stage->rows.table_count; i++)
             TRY(m->o->rows_update(m->o->rows_context, m->device, m->stage->rows.tables[i].table));
@@ -233,10 +233,10 @@ static status run_measure(struct measure *m, const struct run_of_layers *of)
     const uint32_t layer_count = m->graph->layer_count;
     const status st = stage_open(m, of);
     if (st == ST_INVALID) {
-        for (uint32_t s = 0; s < o->size_count; s++)
+        for (uint32_t size = 0; size < o->size_count; size++)
             for (uint32_t l = of->first; l <= of->last; l++)
                 if (m->runs[l].first == of->first && m->runs[l].last == of->last)
-                    m->times->pass[s * layer_count + l] = INFINITY;
+                    m->times->pass[size * layer_count + l] = INFINITY;
         return ST_OK;
     }
     TRY(st);
@@ -247,14 +247,14 @@ static status run_measure(struct measure *m, const struct run_of_layers *of)
     TRY(slot_pass(m, of, 0)); /* copies to the card what the layers read */
     TRY(rows_settle(m, of, &rows_seconds));
     m->has_rows[of->first] = m->stage->rows.table_count > 0;
-    for (uint32_t s = 0; s < o->size_count; s++) {
+    for (uint32_t size = 0; size < o->size_count; size++) {
         timed *run = m->has_rows[of->first] ? rows_pass_run : pass_run;
         /* A pass over rows has the whole micro-batch: fewer examples take their share of its time. */
-        input.batch.example_count = run == pass_run ? (uint32_t)o->sizes[s] : (uint32_t)examples;
+        input.batch.example_count = run == pass_run ? (uint32_t)o->sizes[size] : (uint32_t)examples;
         double seconds = 0;
         TRY(figure_take(m, run, &pass, &seconds));
-        if (run == rows_pass_run) seconds *= o->sizes[s] / examples;
-        seconds_give(m, of, seconds, &m->times->pass[s * layer_count]);
+        if (run == rows_pass_run) seconds *= o->sizes[size] / examples;
+        seconds_give(m, of, seconds, &m->times->pass[size * layer_count]);
     }
     if (m->extent.run_count > 0) TRY(figure_take(m, update_run, NULL, &update_seconds));
     seconds_give(m, of, update_seconds + rows_seconds, m->times->update);

@@ -14,7 +14,7 @@
 
 #define GIB (1024.0 * 1024 * 1024)
 
-/* --- what it can run --------------------------------------------------------------------------- */
+/* --- what a stage can run ---------------------------------------------------------------------- */
 
 static status nodes_check(const struct card_stage *s)
 {
@@ -98,9 +98,9 @@ static size_t activation_bytes(const struct card_stage *s)
 static void views_set(const struct card_stage *s, struct card_slot *slot, uint8_t *activations)
 {
     const struct graph *g = s->graph;
-    for (uint32_t t = 0; t < g->tensor_count; t++) {
-        const struct graph_tensor *tensor = &g->tensors[t];
-        struct view *v = &slot->view[t];
+    for (uint32_t i = 0; i < g->tensor_count; i++) {
+        const struct graph_tensor *tensor = &g->tensors[i];
+        struct view *v = &slot->view[i];
         *v = (struct view){.rows = tensor->rows, .cols = tensor->cols, .stride = tensor->stride};
         switch ((enum tensor_kind)tensor->kind) {
         case TENSOR_DENSE:
@@ -114,59 +114,59 @@ static void views_set(const struct card_stage *s, struct card_slot *slot, uint8_
     }
 }
 
-static void card_slot_layout(const struct card_stage *s, struct layout *l, struct card_slot *slot)
+static void card_slot_layout(const struct card_stage *s, struct layout *card, struct card_slot *slot)
 {
     const struct graph *g = s->graph;
     const struct example_shape example = graph_example(g);
     const size_t micro = g->header->micro;
     struct ticket_table *tables = slot->ticket.table;
     slot->batch = (struct micro_batch){0};
-    uint8_t *activations = layout_take(l, 1, activation_bytes(s));
-    slot->now = layout_take(l, 1, s->now_bytes);
-    LAYOUT_TAKE(l, slot->batch.dense, micro * example.dense_stride);
-    LAYOUT_TAKE(l, slot->batch.label, micro * example.label_count);
-    if (example.has_weight) LAYOUT_TAKE(l, slot->batch.weight, micro);
-    if (s->crossing.counts_keys) LAYOUT_TAKE(l, slot->batch.key_begin, micro * example.field_count + 1);
+    uint8_t *activations = layout_take(card, 1, activation_bytes(s));
+    slot->now = layout_take(card, 1, s->now_bytes);
+    LAYOUT_TAKE(card, slot->batch.dense, micro * example.dense_stride);
+    LAYOUT_TAKE(card, slot->batch.label, micro * example.label_count);
+    if (example.has_weight) LAYOUT_TAKE(card, slot->batch.weight, micro);
+    if (s->crossing.counts_keys) LAYOUT_TAKE(card, slot->batch.key_begin, micro * example.field_count + 1);
     const size_t keys = micro * example.key_count_max;
     if (s->rows.table_count) {
-        LAYOUT_TAKE(l, slot->batch.key_home, keys);
-        if (example.has_value) LAYOUT_TAKE(l, slot->batch.value, keys);
+        LAYOUT_TAKE(card, slot->batch.key_home, keys);
+        if (example.has_value) LAYOUT_TAKE(card, slot->batch.value, keys);
     }
     for (uint32_t i = 0; i < s->rows.table_count; i++) {
         const struct card_table *t = &s->rows.tables[i];
         struct ticket_table *of = &tables[t->table];
-        LAYOUT_TAKE(l, of->unique_of, keys);
-        LAYOUT_TAKE(l, of->occurrence_begin, (size_t)t->uniques_max + 1);
-        LAYOUT_TAKE(l, of->occurrence, keys);
-        LAYOUT_TAKE(l, of->lane_row, t->uniques_max);
+        LAYOUT_TAKE(card, of->unique_of, keys);
+        LAYOUT_TAKE(card, of->occurrence_begin, (size_t)t->uniques_max + 1);
+        LAYOUT_TAKE(card, of->occurrence, keys);
+        LAYOUT_TAKE(card, of->lane_row, t->uniques_max);
     }
-    if (l->base) views_set(s, slot, activations);
+    if (card->base) views_set(s, slot, activations);
 }
 
-static void stage_layout(struct card_stage *s, struct layout *l, struct layout *pinned, size_t parts[5])
+static void stage_layout(struct card_stage *s, struct layout *card, struct layout *pinned, size_t parts[5])
 {
     const struct graph_header *h = s->graph->header;
     const uint32_t lanes = s->training ? s->lanes : 0;
-    LAYOUT_TAKE(l, s->param, h->param_floats);
-    if (s->training) LAYOUT_TAKE(l, s->state, h->state_floats);
-    parts[0] = l->bytes;
-    if (s->training) LAYOUT_TAKE(l, s->grads, lanes * h->grad_floats);
-    parts[1] = l->bytes;
-    for (uint32_t i = 0; i < s->slot_count; i++) card_slot_layout(s, l, &s->slots[i]);
-    parts[2] = l->bytes;
-    card_rows_layout(&s->rows, l, pinned);
-    for (uint32_t d = 0; d < CARD_STREAMS; d++) card_stream_rows_layout(&s->rows, &s->stream_rows[d], l, pinned);
-    parts[3] = l->bytes;
+    LAYOUT_TAKE(card, s->param, h->param_floats);
+    if (s->training) LAYOUT_TAKE(card, s->state, h->state_floats);
+    parts[0] = card->bytes;
+    if (s->training) LAYOUT_TAKE(card, s->grads, lanes * h->grad_floats);
+    parts[1] = card->bytes;
+    for (uint32_t i = 0; i < s->slot_count; i++) card_slot_layout(s, card, &s->slots[i]);
+    parts[2] = card->bytes;
+    card_rows_layout(&s->rows, card, pinned);
+    for (uint32_t d = 0; d < CARD_STREAMS; d++) card_stream_rows_layout(&s->rows, &s->stream_rows[d], card, pinned);
+    parts[3] = card->bytes;
     s->now_host = layout_take(pinned, s->slot_count, s->now_stride);
     LAYOUT_TAKE(pinned, s->squares_host, s->block_count);
-    LAYOUT_TAKE(l, s->grad_list, lanes);
-    LAYOUT_TAKE(l, s->blocks, s->block_count);
-    LAYOUT_TAKE(l, s->squares, s->block_count);
+    LAYOUT_TAKE(card, s->grad_list, lanes);
+    LAYOUT_TAKE(card, s->blocks, s->block_count);
+    LAYOUT_TAKE(card, s->squares, s->block_count);
     for (uint32_t i = s->extent->forward_begin; i < s->extent->forward_end; i++) {
-        LAYOUT_TAKE(l, s->node_words[i], gpu_node_words(s->graph, &s->graph->nodes[i]));
+        LAYOUT_TAKE(card, s->node_words[i], gpu_node_words(s->graph, &s->graph->nodes[i]));
     }
-    for (uint32_t d = 0; d < CARD_STREAMS; d++) LAYOUT_TAKE(l, s->scratch[d], s->scratch_floats);
-    parts[4] = l->bytes;
+    for (uint32_t d = 0; d < CARD_STREAMS; d++) LAYOUT_TAKE(card, s->scratch[d], s->scratch_floats);
+    parts[4] = card->bytes;
 }
 
 static status memory_open(struct card_stage *s)
@@ -225,7 +225,7 @@ static status lists_send(struct card_stage *s)
     uint32_t *words = calloc(most + 1, sizeof(float *));
     if (words == NULL) FAIL(MEMORY, "no memory for the lists of stage %s", s->name);
     float **list = (float **)(void *)words;
-    for (uint32_t l = 0; l < lanes; l++) list[l] = s->grads + l * g->header->grad_floats;
+    for (uint32_t lane = 0; lane < lanes; lane++) list[lane] = s->grads + lane * g->header->grad_floats;
     TRY_GOTO(list_send(s, s->grad_list, list, lanes * sizeof *list), done);
     TRY_GOTO(list_send(s, s->blocks, s->host_blocks, s->block_count * sizeof *s->blocks), done);
     for (uint32_t i = s->extent->forward_begin; i < s->extent->forward_end; i++) {
@@ -272,12 +272,12 @@ void card_stage_leave(struct card_stage *s, void *inputs, size_t bytes)
 {
     const uint32_t at = pin_find(s, inputs);
     for (uint32_t i = 0; i < s->slot_count; i++)
-        for (uint32_t l = 0; l < lists_of(s); l++) {
-            const uintptr_t batch = (uintptr_t)s->slots[i].list_batch[l];
+        for (uint32_t list = 0; list < lists_of(s); list++) {
+            const uintptr_t batch = (uintptr_t)s->slots[i].list_batch[list];
             if (batch < (uintptr_t)inputs || batch >= (uintptr_t)inputs + bytes) continue;
-            gpu_list_close(s->gpu, s->slots[i].list[l]);
-            s->slots[i].list[l] = NULL;
-            s->slots[i].list_batch[l] = NULL;
+            gpu_list_close(s->gpu, s->slots[i].list[list]);
+            s->slots[i].list[list] = NULL;
+            s->slots[i].list_batch[list] = NULL;
         }
     if (at == CARD_PINNED) return;
     gpu_host_unpin(s->gpu, inputs);
@@ -354,8 +354,8 @@ static status blas_open(struct card_stage *s)
 static void moved_add(const struct card_stage *s, enum crossing_list list, uint64_t *an_example, uint64_t *a_micro)
 {
     for (uint32_t i = 0; i < s->crossing.count[list]; i++) {
-        const uint32_t t = s->crossing.tensor[list][i];
-        *(s->graph->tensors[t].rows ? a_micro : an_example) += graph_cut_tensor_bytes(s->graph, t);
+        const uint32_t tensor = s->crossing.tensor[list][i];
+        *(s->graph->tensors[tensor].rows ? a_micro : an_example) += graph_cut_tensor_bytes(s->graph, tensor);
     }
 }
 
@@ -423,8 +423,8 @@ status card_stage_open(struct card_stage **out, const struct card_stage_options 
 static void slots_close(struct card_stage *s)
 {
     for (uint32_t i = 0; s->slots != NULL && i < s->slot_count; i++) {
-        for (uint32_t l = 0; s->slots[i].list != NULL && l < lists_of(s); l++)
-            gpu_list_close(s->gpu, s->slots[i].list[l]);
+        for (uint32_t list = 0; s->slots[i].list != NULL && list < lists_of(s); list++)
+            gpu_list_close(s->gpu, s->slots[i].list[list]);
         free(s->slots[i].list);
         free(s->slots[i].list_batch);
         free(s->slots[i].ticket.table);

@@ -146,11 +146,11 @@ static void block__random_rows__are_read_back(void **state)
 {
     (void)state;
     stream = random_stream(SEED, RANDOM_SHUFFLE, 0);
-    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
+    for (size_t shape = 0; shape < sizeof shapes / sizeof *shapes; shape++) {
         for (int isa = 0; isa < ISA_IO_COUNT; isa++) {
             struct fixture t;
             if (!isa_io_runs_here((enum isa_io)isa)) continue;
-            fixture_open(&t, shapes[s], isa_io_names[isa]);
+            fixture_open(&t, shapes[shape], isa_io_names[isa]);
             for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
                 round_trip(&t, 0, &kinds[k]);
                 round_trip(&t, 1, &kinds[k]);
@@ -198,17 +198,17 @@ static void block_group__pieces_in_any_order__are_the_rows(void **state)
 {
     (void)state;
     static const char *const isas[] = {"base", "avx2", "avx512"};
-    for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+    for (size_t shape = 0; shape < sizeof shapes / sizeof *shapes; shape++)
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
             for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) {
                 struct fixture t;
                 struct arena arena;
                 struct block_group group;
                 struct micro_batch all, some;
-                struct example_shape e = shapes[s];
+                struct example_shape e = shapes[shape];
                 enum { ROWS = 900, GIVEN = 250 };
                 if (i > 0 && !isa_runs_here(i == 1 ? ISA_avx2 : ISA_avx512)) continue;
-                stream = random_stream(s * 100 + k, RANDOM_BLOCKS, 1);
+                stream = random_stream(shape * 100 + k, RANDOM_BLOCKS, 1);
                 drawn = 0;
                 fixture_open(&t, e, isas[i]);
                 rows_draw(&t.writer, ROWS, &kinds[k]);

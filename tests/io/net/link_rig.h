@@ -95,17 +95,17 @@ static inline uint32_t end_turn(struct end *e, uint64_t end_ns)
 
 static inline struct address rig_loopback(bool is_v6)
 {
-    struct address a;
-    assert_ok(address_parse(&a, is_v6 ? "[::1]:0" : "127.0.0.1:0", 0));
-    return a;
+    struct address loopback;
+    assert_ok(address_parse(&loopback, is_v6 ? "[::1]:0" : "127.0.0.1:0", 0));
+    return loopback;
 }
 
 /* Whether this machine has IPv6 on loopback. */
 static inline bool rig_has_v6(void)
 {
-    struct address a = rig_loopback(true);
+    struct address loopback = rig_loopback(true);
     int fd = socket(AF_INET6, SOCK_STREAM, 0);
-    bool has = fd >= 0 && bind(fd, &a.any, address_bytes(&a)) == 0;
+    bool has = fd >= 0 && bind(fd, &loopback.any, address_bytes(&loopback)) == 0;
     if (fd >= 0) close(fd);
     return has;
 }

@@ -70,7 +70,7 @@ static void keep_event(struct end *e, const struct link_event *event)
 
 #define TEXT "what the nodes tell each other is nobody's but theirs"
 
-/* Both join by way of a relay, and a sends TEXT. Returns whether it arrives; else the link is lost
+/* Both join by way of a relay, and a sends TEXT. Returns whether TEXT arrives; else the link is lost
  * at one end or never seen there. */
 static bool relayed(struct relay *r, struct end *a, struct end *b, struct address *bound)
 {
@@ -144,7 +144,7 @@ static void links_sealed__any_byte_changed__nothing_arrives(void **state)
             assert_int_equal(arrived_count, 0);
             assert_int_not_equal(memcmp(arrived_bytes, TEXT, sizeof TEXT), 0);
             relay_close(&r);
-            both_close(&a, &b); /* whatever is left of it */
+            both_close(&a, &b); /* whatever is left of the link */
             both_open(&a, &b, &o, &o);
             bound = (struct address){0};
         }
@@ -156,7 +156,7 @@ static void links_sealed__keys__one_in_common_that_begins(void **state)
 {
     (void)state;
     static const struct {
-        uint32_t a, a_count, b, b_count; /* from which of the keys on, how many */
+        uint32_t a_first, a_count, b_first, b_count; /* from which of the keys on, how many */
         uint64_t prologue;
         bool joins;
         const char *words; /* at b */
@@ -174,8 +174,8 @@ static void links_sealed__keys__one_in_common_that_begins(void **state)
         struct end a, b;
         struct relay r = {.bad_at = {SIZE_MAX, SIZE_MAX}};
         struct address bound = {0};
-        oa.keys = rig_keys + cases[i].a, oa.key_count = cases[i].a_count;
-        ob.keys = rig_keys + cases[i].b, ob.key_count = cases[i].b_count;
+        oa.keys = rig_keys + cases[i].a_first, oa.key_count = cases[i].a_count;
+        ob.keys = rig_keys + cases[i].b_first, ob.key_count = cases[i].b_count;
         ob.prologue = cases[i].prologue;
         both_open(&a, &b, &oa, &ob);
         assert_int_equal(relayed(&r, &a, &b, &bound), cases[i].joins);

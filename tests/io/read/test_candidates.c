@@ -185,9 +185,10 @@ static void reader_fill__candidates__are_target_and_drawn_words_with_log_q(void 
     arena_close(&arenas[1]);
 }
 
-static bool keys_equal(const struct micro_batch *a, uint32_t a_from, const struct micro_batch *b)
+static bool keys_equal(const struct micro_batch *one, uint32_t one_from, const struct micro_batch *other)
 {
-    return a->key_count - a_from == b->key_count && memcmp(a->key + a_from, b->key, sizeof *a->key * b->key_count) == 0;
+    return one->key_count - one_from == other->key_count &&
+           memcmp(one->key + one_from, other->key, sizeof *one->key * other->key_count) == 0;
 }
 
 static void reader_skip__candidates__are_drawn_as_without_it(void **state)

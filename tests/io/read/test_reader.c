@@ -50,7 +50,7 @@ static void reader_fill__bad_line_in_a_later_file__is_counted_in_that_file(void 
     assert_ok(reader_start(reader, 0));
     assert_fails(INVALID, "second.tsv:1: ", reader_fill(reader, &b.m, TEST_MICRO, &end));
     assert_int_equal(b.m.example_count, 40);
-    /* Starting over in the middle of a file forgets where it was. */
+    /* Starting over in the middle of a file forgets where the reader was. */
     assert_ok(reader_start(reader, 0));
     micro_batch_clear(&b.m);
     assert_ok(reader_fill(reader, &b.m, 5, &end));
@@ -241,7 +241,7 @@ static void reader_fill__line_too_long__is_a_bad_line(void **state)
     memset(line, 'x', 5 * READER_LINE_BYTES_MAX);
     bad_line_check(line, bytes, "the line is longer than 1048576 bytes");
     bad_line_check(line, 4 * READER_LINE_BYTES_MAX + 12345, "the line is longer than 1048576 bytes");
-    /* At the limit it is only wrong. */
+    /* At the limit the line is only wrong. */
     bad_line_check(line, bytes - 1, "expected 40 columns separated by tabs, found 1");
 
     /* As the last line, without an end. */
@@ -328,9 +328,9 @@ static void reader_start__stream__is_read_once(void **state)
 static void lines_send(int fd, const char *lines, uint64_t from, uint64_t to, size_t more_bytes)
 {
     const char *at = lines, *end;
-    for (uint64_t n = 0; n < from; n++) at = strchr(at, '\n') + 1;
+    for (uint64_t line = 0; line < from; line++) at = strchr(at, '\n') + 1;
     end = at;
-    for (uint64_t n = from; n < to; n++) end = strchr(end, '\n') + 1;
+    for (uint64_t line = from; line < to; line++) end = strchr(end, '\n') + 1;
     end += more_bytes;
     assert_int_equal(write(fd, at, (size_t)(end - at)), end - at);
 }

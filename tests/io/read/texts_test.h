@@ -81,18 +81,18 @@ static inline status texts_batch_open(struct texts_batch *b, struct example_shap
     return ST_OK;
 }
 
-/* Whether example a of one batch is example b of the other. */
-static inline bool texts_example_same(struct example_shape s, const struct micro_batch *one, uint32_t a,
-                                      const struct micro_batch *other, uint32_t b)
+/* Whether example `row` of one batch is example `other_row` of the other. */
+static inline bool texts_example_same(struct example_shape s, const struct micro_batch *one, uint32_t row,
+                                      const struct micro_batch *other, uint32_t other_row)
 {
-    const uint32_t homes = s.field_count, *begin = one->key_begin + a * homes,
-                   *other_begin = other->key_begin + b * homes;
-    bool same = one->is_bad[a] == other->is_bad[b];
-    same = same && memcmp(one->dense + (size_t)a * s.dense_stride, other->dense + (size_t)b * s.dense_stride,
+    const uint32_t homes = s.field_count, *begin = one->key_begin + row * homes,
+                   *other_begin = other->key_begin + other_row * homes;
+    bool same = one->is_bad[row] == other->is_bad[other_row];
+    same = same && memcmp(one->dense + (size_t)row * s.dense_stride, other->dense + (size_t)other_row * s.dense_stride,
                           s.dense_count * sizeof(float)) == 0;
-    same = same && memcmp(one->label + (size_t)a * s.label_count, other->label + (size_t)b * s.label_count,
+    same = same && memcmp(one->label + (size_t)row * s.label_count, other->label + (size_t)other_row * s.label_count,
                           s.label_count * sizeof(float)) == 0;
-    same = same && (!s.has_group || one->group[a] == other->group[b]);
+    same = same && (!s.has_group || one->group[row] == other->group[other_row]);
     for (uint32_t f = 0; f < homes && same; f++) same = begin[f + 1] - begin[f] == other_begin[f + 1] - other_begin[f];
     const size_t keys = homes ? begin[homes] - begin[0] : 0;
     same =
@@ -137,7 +137,7 @@ static inline const char *texts_as_file(struct reader_options options, const cha
         reader_close(reader);
     }
     const char *differs = NULL;
-    if (st == ST_OK && !end) { /* it has more than there is room for */
+    if (st == ST_OK && !end) { /* the file has more than there is room for */
         arena_close(&file.arena);
         return NULL;
     }
@@ -148,10 +148,11 @@ static inline const char *texts_as_file(struct reader_options options, const cha
     } else {
         const uint32_t expected = 2 * file.m.example_count + q.extra_count;
         if (q.is_refused || some.m.example_count != expected) differs = "other numbers of examples";
-        for (uint32_t a = 0, b = 0; b < some.m.example_count && differs == NULL; b++) {
-            if (q.is_extra[b]) continue;
-            if (!texts_example_same(options.schema.example, &file.m, a, &some.m, b)) differs = "another example";
-            a = (a + 1) % file.m.example_count;
+        for (uint32_t in_file = 0, row = 0; row < some.m.example_count && differs == NULL; row++) {
+            if (q.is_extra[row]) continue;
+            if (!texts_example_same(options.schema.example, &file.m, in_file, &some.m, row))
+                differs = "another example";
+            in_file = (in_file + 1) % file.m.example_count;
         }
     }
     arena_close(&file.arena);

@@ -184,12 +184,12 @@ static void admission_lines__counts_of_owners__those_of_one(void **state)
             for (int i = 0; i < 3; i++) admission_step_end(all[i], step), admission_release(all[i], step);
         }
         size_t bytes, other_bytes, sum = 0;
-        for (uint32_t o = 0; o < owners[c]; o++) {
-            shards_of(owner_of, o, &begin, &end);
+        for (uint32_t owner = 0; owner < owners[c]; owner++) {
+            shards_of(owner_of, owner, &begin, &end);
             uint8_t *lines = admission_lines(&first, begin, end, &bytes);
             const uint8_t *theirs = admission_lines(&other, begin, end, &other_bytes);
             assert_int_equal(bytes, other_bytes);
-            if (o > 0) memcpy(lines, theirs, bytes);
+            if (owner > 0) memcpy(lines, theirs, bytes);
             sum += bytes;
         }
         assert_int_equal(sum, 64 * 4096);
@@ -384,10 +384,10 @@ static void admission_read__other_settings_or_damage__is_refused(void **state)
     admission_close(&by_shards);
     for (size_t i = 0; i < bytes; i++) {
         file[i] = (char)(file[i] ^ 4);
-        struct admission c = opened(3, ADMIT_BLOOM, 10);
-        assert_int_not_equal(admission_read(&c, "FILE", (const uint8_t *)file, bytes), ST_OK);
+        struct admission damaged = opened(3, ADMIT_BLOOM, 10);
+        assert_int_not_equal(admission_read(&damaged, "FILE", (const uint8_t *)file, bytes), ST_OK);
         assert_int_not_equal(admission_file_check("FILE", (const uint8_t *)file, bytes), ST_OK);
-        admission_close(&c);
+        admission_close(&damaged);
         file[i] = (char)(file[i] ^ 4);
     }
     assert_int_equal(admission_file_check("FILE", (const uint8_t *)file, bytes), ST_OK);

@@ -105,37 +105,37 @@ static void batch_fill_random(struct micro_batch *m, uint64_t *random, uint64_t 
 static void ticket_check(struct store *store, const struct slot *slot, uint32_t table, const uint8_t *serves)
 {
     const struct micro_batch *m = &slot->m;
-    const struct ticket_table *t = &slot->ticket.table[table];
+    const struct ticket_table *got = &slot->ticket.table[table];
     uint32_t served_count = 0, next_unique = 0;
     for (uint32_t p = 0; p < m->key_count; p++) {
         if (!serves[m->key_home[p] % FIELDS]) continue;
-        uint32_t u = t->unique_of[p];
+        uint32_t u = got->unique_of[p];
         assert_true(u <= next_unique);
         if (u == next_unique) { /* a first occurrence: uniques are numbered in this order */
-            assert_int_equal(t->occurrence[t->occurrence_begin[u]], p);
+            assert_int_equal(got->occurrence[got->occurrence_begin[u]], p);
             next_unique++;
         }
-        assert_int_equal(m->key[t->occurrence[t->occurrence_begin[u]]], m->key[p]);
+        assert_int_equal(m->key[got->occurrence[got->occurrence_begin[u]]], m->key[p]);
         served_count++;
     }
-    assert_int_equal(t->unique_count, next_unique);
-    assert_int_equal(t->occurrence_begin[0], 0);
-    assert_int_equal(t->occurrence_begin[t->unique_count], served_count);
-    for (uint32_t u = 0; u < t->unique_count; u++) {
-        assert_true(t->occurrence_begin[u] < t->occurrence_begin[u + 1]);
-        uint64_t key = m->key[t->occurrence[t->occurrence_begin[u]]];
-        for (uint32_t o = t->occurrence_begin[u]; o < t->occurrence_begin[u + 1]; o++) {
-            assert_int_equal(t->unique_of[t->occurrence[o]], u);
-            if (o > t->occurrence_begin[u]) assert_true(t->occurrence[o - 1] < t->occurrence[o]);
+    assert_int_equal(got->unique_count, next_unique);
+    assert_int_equal(got->occurrence_begin[0], 0);
+    assert_int_equal(got->occurrence_begin[got->unique_count], served_count);
+    for (uint32_t u = 0; u < got->unique_count; u++) {
+        assert_true(got->occurrence_begin[u] < got->occurrence_begin[u + 1]);
+        uint64_t key = m->key[got->occurrence[got->occurrence_begin[u]]];
+        for (uint32_t o = got->occurrence_begin[u]; o < got->occurrence_begin[u + 1]; o++) {
+            assert_int_equal(got->unique_of[got->occurrence[o]], u);
+            if (o > got->occurrence_begin[u]) assert_true(got->occurrence[o - 1] < got->occurrence[o]);
         }
-        for (uint32_t v = 0; v < u; v++) assert_true(m->key[t->occurrence[t->occurrence_begin[v]]] != key);
-        row_check(table, key, t->span[u]);
-        if (t->row[u] == ROW_NONE) {
-            assert_ptr_equal(t->span[u], t->scratch + (size_t)u * spans[table]);
+        for (uint32_t v = 0; v < u; v++) assert_true(m->key[got->occurrence[got->occurrence_begin[v]]] != key);
+        row_check(table, key, got->span[u]);
+        if (got->row[u] == ROW_NONE) {
+            assert_ptr_equal(got->span[u], got->scratch + (size_t)u * spans[table]);
         } else {
-            assert_int_equal(store_key(store, table, t->row[u]), key);
-            assert_ptr_equal(t->span[u], store_span(store, table, t->row[u]));
-            assert_int_equal((uintptr_t)t->span[u] % 16, 0);
+            assert_int_equal(store_key(store, table, got->row[u]), key);
+            assert_ptr_equal(got->span[u], store_span(store, table, got->row[u]));
+            assert_int_equal((uintptr_t)got->span[u] % 16, 0);
         }
     }
 }
@@ -151,25 +151,25 @@ static void store_prepare__duplicates__are_one_row(void **state)
     example_add(&slot.m, b, more, 0);
     assert_ok(store_prepare(store, &slot.m, STORE_CREATE, &slot.ticket));
     assert_true(store_ready(store, &slot.ticket));
-    const struct ticket_table *t = &slot.ticket.table[0];
+    const struct ticket_table *got = &slot.ticket.table[0];
     const uint32_t unique_of[] = {0, 1, 0, 0, 2, 0, 2, 1}, begin[] = {0, 4, 6, 8},
                    occurrence[] = {0, 2, 3, 5, 1, 7, 4, 6};
     const uint32_t row[] = {0, 1, 2};
-    assert_int_equal(t->unique_count, 3);
-    assert_int_equal(t->row_count, 3);
-    assert_memory_equal(t->unique_of, unique_of, sizeof unique_of);
-    assert_memory_equal(t->occurrence_begin, begin, sizeof begin);
-    assert_memory_equal(t->occurrence, occurrence, sizeof occurrence);
-    assert_memory_equal(t->row, row, sizeof row);
+    assert_int_equal(got->unique_count, 3);
+    assert_int_equal(got->row_count, 3);
+    assert_memory_equal(got->unique_of, unique_of, sizeof unique_of);
+    assert_memory_equal(got->occurrence_begin, begin, sizeof begin);
+    assert_memory_equal(got->occurrence, occurrence, sizeof occurrence);
+    assert_memory_equal(got->row, row, sizeof row);
     ticket_check(store, &slot, 0, serves_all);
     store_release(store, slot.ticket.number);
 
     /* An empty batch has no uniques, and changes nothing. */
     micro_batch_clear(&slot.m);
     assert_ok(store_prepare(store, &slot.m, STORE_CREATE, &slot.ticket));
-    assert_int_equal(t->unique_count, 0);
-    assert_int_equal(t->occurrence_begin[0], 0);
-    assert_int_equal(t->row_count, 3);
+    assert_int_equal(got->unique_count, 0);
+    assert_int_equal(got->occurrence_begin[0], 0);
+    assert_int_equal(got->row_count, 3);
     slot_close(&slot);
     store_close(store);
 }
@@ -252,8 +252,8 @@ static void store_resolve__keys_of_another_asker__gives_what_prepare_does(void *
     slot_open(&here, 2, true);
     slot_open(&asker, 2, false);
     slot_open(&there, 2, true);
-    for (uint32_t n = 0; n < 40; n++) {
-        const enum store_mode mode = n % 3 ? STORE_CREATE : STORE_LOOKUP;
+    for (uint32_t round = 0; round < 40; round++) {
+        const enum store_mode mode = round % 3 ? STORE_CREATE : STORE_LOOKUP;
         batch_fill_random(&here.m, &random, 300);
         assert_ok(store_prepare(both, &here.m, mode, &here.ticket));
         assert_ok(store_resolve_begin(owner));
@@ -730,10 +730,10 @@ static void store_number__beside_create__gives_what_prepare_does_alone_race(void
         ticket_check(store, own, 0, serves_all);
         ticket_check(store, own, 1, serves_some);
         for (uint32_t t = 0; t < 2; t++) {
-            const struct ticket_table *a = &own->ticket.table[t], *b = &slot.ticket.table[t];
-            assert_int_equal(a->unique_count, b->unique_count);
-            assert_int_equal(a->row_count, b->row_count);
-            assert_memory_equal(a->row, b->row, a->unique_count * sizeof *a->row);
+            const struct ticket_table *got = &own->ticket.table[t], *want = &slot.ticket.table[t];
+            assert_int_equal(got->unique_count, want->unique_count);
+            assert_int_equal(got->row_count, want->row_count);
+            assert_memory_equal(got->row, want->row, got->unique_count * sizeof *got->row);
         }
         store_release(store, own->ticket.number);
         store_release(alone, slot.ticket.number);

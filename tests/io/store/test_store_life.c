@@ -177,7 +177,7 @@ static void store_sweep__without_a_home__rows_that_stay_keep_their_spans(void **
         arena_open(&side.arena, "test", ticket_bytes(batch, shape, 1, &span, false) + micro_batch_bytes(batch, shape)));
     micro_batch_place(&side.m, &side.arena, batch, shape);
     ticket_place(&side.ticket, &side.arena, batch, shape, 1, &span, false);
-    for (uint32_t sweep = 0; sweep < 3; sweep++) { /* those that are gone are made again behind the others */
+    for (uint32_t sweep = 0; sweep < 3; sweep++) { /* rows that are gone are made again behind the others */
         const struct ticket_table *t = &side.ticket.table[0];
         uint32_t found = 0;
         keys_put(&side.m);
@@ -352,7 +352,7 @@ static void store_select__rows_of_several_stores__the_least_of_all_go(void **sta
             memset(sum, 0, sizeof sum);
             for (uint32_t o = 0; o < OWNERS; o++) {
                 assert_ok(store_select_count(side[o].store, 0, &select, bins));
-                for (uint32_t b = 0; b < STORE_BINS; b++) sum[b] += bins[b];
+                for (uint32_t bin = 0; bin < STORE_BINS; bin++) sum[bin] += bins[bin];
             }
         }
         assert_int_equal(select.row_count, KEYS);

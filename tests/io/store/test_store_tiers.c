@@ -110,10 +110,10 @@ static void batch_copy(struct micro_batch *to, const struct micro_batch *from)
     memcpy(to->key_begin, from->key_begin, (MICRO * FIELDS + 1) * sizeof *to->key_begin);
 }
 
-static void ticket_compare(const struct ticket *a, const struct ticket *b, bool rows_too)
+static void ticket_compare(const struct ticket *one, const struct ticket *other, bool rows_too)
 {
     for (uint32_t t = 0; t < TABLES; t++) {
-        const struct ticket_table *x = &a->table[t], *y = &b->table[t];
+        const struct ticket_table *x = &one->table[t], *y = &other->table[t];
         assert_int_equal(x->unique_count, y->unique_count);
         if (rows_too) assert_int_equal(x->row_count, y->row_count);
         for (uint32_t u = 0; u < x->unique_count; u++) {
@@ -138,8 +138,8 @@ struct pair {
 
 static int pair_compare(const void *a, const void *b)
 {
-    uint64_t x = ((const struct pair *)a)->key, y = ((const struct pair *)b)->key;
-    return (x > y) - (x < y);
+    uint64_t key = ((const struct pair *)a)->key, other_key = ((const struct pair *)b)->key;
+    return (key > other_key) - (key < other_key);
 }
 
 static uint64_t side_list(struct side *side, uint32_t table, uint64_t row_count, uint32_t ticket, struct pair *pairs)
@@ -314,8 +314,8 @@ static void store_insert__beyond_ram__rows_go_to_disk(void **state)
     side_close(&disk);
 }
 
-/* Steps of keys that nobody has had, on both sides, until the disk says no. Returns what it said, and the
- * last ticket that was prepared. */
+/* Steps of keys that nobody has had, on both sides, until the disk says no. Returns what the disk said,
+ * and the last ticket that was prepared. */
 static status sides_fill(struct side *ram, struct side *disk, uint32_t *last)
 {
     uint64_t key = 0;

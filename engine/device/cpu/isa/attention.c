@@ -59,12 +59,12 @@ static void pairs_forward_piece(void *context, uint32_t piece, void *scratch)
     const struct attention_call *call = context;
     uint32_t D = call->D;
     for (uint32_t b = piece * call->piece_rows; b < piece_end(call, piece); b++) {
-        const float *q = row_of(call->q, b), *h = row_of(call->h, b);
+        const float *q_b = row_of(call->q, b), *h_b = row_of(call->h, b);
         float *out = row_of(call->out, b);
-        for (uint32_t col = 0; col < call->h.cols; col += D, h += D, out += 4 * (size_t)D)
+        for (uint32_t col = 0; col < call->h.cols; col += D, h_b += D, out += 4 * (size_t)D)
             for (uint32_t d = 0; d < D; d += VF) {
                 size_t left = D - d;
-                vf h_d = vf_load_upto(h + d, left), q_d = vf_load_upto(q + d, left);
+                vf h_d = vf_load_upto(h_b + d, left), q_d = vf_load_upto(q_b + d, left);
                 vf_store_upto(out + d, h_d, left);
                 vf_store_upto(out + D + d, q_d, left);
                 vf_store_upto(out + 2 * (size_t)D + d, h_d - q_d, left);
@@ -85,14 +85,14 @@ void KERNEL(attention_pairs_forward_f32)(const struct cpu_work *work, const stru
 static void pairs_dq(const struct attention_call *call, uint32_t b)
 {
     uint32_t D = call->D;
-    const float *h = row_of(call->h, b), *dout = row_of(call->dout, b);
+    const float *h_b = row_of(call->h, b), *dout = row_of(call->dout, b);
     for (uint32_t d = 0; d < D; d += VF) {
         size_t left = D - d;
         vf sum = {0};
         for (uint32_t col = 0; col < call->h.cols; col += D) {
             const float *d_t = dout + 4 * (size_t)col + d;
             sum += vf_load_upto(d_t + D, left) - vf_load_upto(d_t + 2 * (size_t)D, left) +
-                   vf_load_upto(d_t + 3 * (size_t)D, left) * vf_load_upto(h + col + d, left);
+                   vf_load_upto(d_t + 3 * (size_t)D, left) * vf_load_upto(h_b + col + d, left);
         }
         grad_store(row_of(call->dq, b) + d, sum, call->dq_adds, left);
     }
@@ -101,14 +101,14 @@ static void pairs_dq(const struct attention_call *call, uint32_t b)
 static void pairs_dh(const struct attention_call *call, uint32_t b)
 {
     uint32_t D = call->D;
-    const float *q = row_of(call->q, b), *dout = row_of(call->dout, b);
+    const float *q_b = row_of(call->q, b), *dout = row_of(call->dout, b);
     float *dh = row_of(call->dh, b);
     for (uint32_t col = 0; col < call->h.cols; col += D)
         for (uint32_t d = 0; d < D; d += VF) {
             size_t left = D - d;
             const float *d_t = dout + 4 * (size_t)col + d;
             vf grad = vf_load_upto(d_t, left) + vf_load_upto(d_t + 2 * (size_t)D, left) +
-                      vf_load_upto(d_t + 3 * (size_t)D, left) * vf_load_upto(q + d, left);
+                      vf_load_upto(d_t + 3 * (size_t)D, left) * vf_load_upto(q_b + d, left);
             grad_store(dh + col + d, grad, call->dh_adds, left);
         }
 }
@@ -187,25 +187,25 @@ void KERNEL(attention_pool_forward_f32)(const struct cpu_work *work, const struc
     attention_run(work, pool_forward_piece, &call);
 }
 
-/* a . b in lanes. */
-ALWAYS_INLINE vf dot_lanes(const float *a, const float *b, uint32_t count)
+/* left . right in lanes. */
+ALWAYS_INLINE vf dot_lanes(const float *left, const float *right, uint32_t count)
 {
     vf sum = {0};
     for (uint32_t i = 0; i < count; i += VF)
-        sum = vf_fma(vf_load_upto(a + i, count - i), vf_load_upto(b + i, count - i), sum);
+        sum = vf_fma(vf_load_upto(left + i, count - i), vf_load_upto(right + i, count - i), sum);
     return sum;
 }
 
 static void pool_dscores(const struct attention_call *call, uint32_t b, uint32_t count)
 {
     uint32_t D = call->D, cols = call->q.cols;
-    const float *h = row_of(call->h, b), *dout = row_of(call->dout, b), *weight = row_of(call->weights, b);
+    const float *h_b = row_of(call->h, b), *dout = row_of(call->dout, b), *weight = row_of(call->weights, b);
     float *dscores = row_of(call->dq, b);
     float inner = call->is_softmax ? vf_sum(dot_lanes(dout, row_of(call->out, b), D)) : 0;
     for (uint32_t begin = 0; begin < count; begin += VF) {
         uint32_t here = count - begin < VF ? count - begin : VF;
         vf lanes[VF] = {{0}};
-        for (uint32_t t = 0; t < here; t++) lanes[t] = dot_lanes(dout, h + (size_t)(begin + t) * D, D);
+        for (uint32_t t = 0; t < here; t++) lanes[t] = dot_lanes(dout, h_b + (size_t)(begin + t) * D, D);
         vf dw = vf_sums(lanes);
         if (call->is_softmax) dw = vf_load_upto(weight + begin, here) * (dw - inner);
         grad_store(dscores + begin, dw, call->dq_adds, here);

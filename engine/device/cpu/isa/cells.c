@@ -38,9 +38,9 @@ struct tree_whole {
 #define WHOLE_ROWS    5u
 
 /* Numbers of a vector; or, with step 0, one number for all. */
-ALWAYS_INLINE vf value_load(const float *p, uint32_t step, uint32_t i, size_t left)
+ALWAYS_INLINE vf value_load(const float *from, uint32_t step, uint32_t i, size_t left)
 {
-    return step ? vf_load_upto(p + i, left) : vf_splat(*p);
+    return step ? vf_load_upto(from + i, left) : vf_splat(*from);
 }
 
 /* --- steps, forward --------------------------------------------------------------------------- */
@@ -234,8 +234,8 @@ static void steps_piece(const struct tree_call *call, uint32_t piece, bool is_ba
     uint32_t end = (piece + 1) * TREE_ROWS < call->rows ? (piece + 1) * TREE_ROWS : call->rows;
     for (uint32_t i = piece * TREE_ROWS; i < end; i++) {
         struct tree_at at = tree_at_row(r, call->row + i);
-        for (uint32_t s = call->step_begin; s < call->step_end; s++)
-            step_run(r, at, &steps[is_backward ? call->step_end - 1 - (s - call->step_begin) : s], is_backward);
+        for (uint32_t step = call->step_begin; step < call->step_end; step++)
+            step_run(r, at, &steps[is_backward ? call->step_end - 1 - (step - call->step_begin) : step], is_backward);
     }
 }
 
@@ -276,13 +276,13 @@ static void product_call_piece(void *context, uint32_t piece, void *scratch)
     KERNEL(product_piece)(call->products, piece, scratch);
 }
 
-static void product_run(const struct cpu_work *work, struct tree_call *call, struct product *p)
+static void product_run(const struct cpu_work *work, struct tree_call *call, struct product *product)
 {
-    p->row_groups = p->term_groups = 1;
-    p->number = ++*work->product_count;
-    KERNEL(product_cut)(p, team_member_count(work->team));
-    call->products = p;
-    team_run(work->team, product_call_piece, call, p->piece_count);
+    product->row_groups = product->term_groups = 1;
+    product->number = ++*work->product_count;
+    KERNEL(product_cut)(product, team_member_count(work->team));
+    call->products = product;
+    team_run(work->team, product_call_piece, call, product->piece_count);
 }
 
 /* A product's rows: of the batch's nodes, or of their edges. */
@@ -457,9 +457,9 @@ static struct sum_rows sum_rows_sort(const struct tree_call *call, const struct 
 static void weights_backward(const struct cpu_work *work, struct tree_call *call)
 {
     const struct tree_run *r = call->run;
-    const struct cell_view *v = &r->view[call->kind];
-    for (call->product = 0; call->product < v->cell->product_count; call->product++) {
-        const struct cell_product *p = &v->products[call->product];
+    const struct cell_view *view = &r->view[call->kind];
+    for (call->product = 0; call->product < view->cell->product_count; call->product++) {
+        const struct cell_product *p = &view->products[call->product];
         uint32_t param = r->param[call->kind] + 2 * call->product;
         struct view weight = op_param(r->c, r->n, param), dweight = op_dparam(r->c, r->n, param);
         if (call->rows == 0 || dweight.data == NULL) continue;
@@ -494,11 +494,11 @@ static void weights_backward(const struct cpu_work *work, struct tree_call *call
 static struct tree_call batch_of(const struct tree_run *r, const struct tree_whole *whole, uint32_t number)
 {
     const struct tree_frame *f = &r->frame;
-    uint32_t b = f->batch[number], row = f->batch_begin[b];
+    uint32_t batch = f->batch[number], row = f->batch_begin[batch];
     return (struct tree_call){
         .run = r,
         .whole = whole,
-         .kind = f->nodes.kind[f->node_at[row]], .row = row, .rows = f->batch_begin[b + 1] - row};
+         .kind = f->nodes.kind[f->node_at[row]], .row = row, .rows = f->batch_begin[batch + 1] - row};
 }
 
 struct whole_call {
@@ -522,9 +522,10 @@ static void weights_pack(const struct cpu_work *work, const struct tree_run *r, 
     size_t floats = 0;
     for (uint32_t i = 0; i < *r->frame.batch_count; i++) {
         struct tree_call call = batch_of(r, &none, i);
-        const struct cell_view *v = &r->view[call.kind];
-        for (uint32_t p = 0; p < v->cell->product_count; p++)
-            batches[r->param[call.kind] + 2 * p] += product_rows_of(&call, &v->products[p]).count >= WHOLE_ROWS;
+        const struct cell_view *view = &r->view[call.kind];
+        for (uint32_t product = 0; product < view->cell->product_count; product++)
+            batches[r->param[call.kind] + 2 * product] +=
+                product_rows_of(&call, &view->products[product]).count >= WHOLE_ROWS;
     }
     *whole = none;
     for (uint32_t param = 0; param < 2 * r->cells.product_count; param += 2) {
@@ -547,16 +548,16 @@ void KERNEL(tree_forward_f32)(const struct cpu_work *work, const struct op_conte
     weights_pack(work, &r, &whole, false);
     for (uint32_t i = 0; i < *r.frame.batch_count; i++) {
         struct tree_call call = batch_of(&r, &whole, i);
-        const struct cell_view *v = &r.view[call.kind];
-        for (uint32_t s = 0; s < v->cell->step_count; s++) {
-            if (v->steps[s].op != CELL_PRODUCT) continue;
-            call.step_end = s;
+        const struct cell_view *view = &r.view[call.kind];
+        for (uint32_t step = 0; step < view->cell->step_count; step++) {
+            if (view->steps[step].op != CELL_PRODUCT) continue;
+            call.step_end = step;
             steps_flush(work, &call, forward_piece);
-            call.product = v->steps[s].a;
+            call.product = view->steps[step].a;
             product_forward(work, &call);
-            call.step_begin = s + 1;
+            call.step_begin = step + 1;
         }
-        call.step_end = v->cell->step_count;
+        call.step_end = view->cell->step_count;
         steps_flush(work, &call, forward_piece);
     }
     tree_output_write(&r);
@@ -570,16 +571,16 @@ void KERNEL(tree_backward_f32)(const struct cpu_work *work, const struct op_cont
     weights_pack(work, &r, &whole, true);
     for (uint32_t i = *r.frame.batch_count; i-- > 0;) {
         struct tree_call call = batch_of(&r, &whole, i);
-        const struct cell_view *v = &r.view[call.kind];
+        const struct cell_view *view = &r.view[call.kind];
         team_run(work->team, begin_piece, &call, pieces_of(call.rows));
-        call.step_end = v->cell->step_count;
-        for (uint32_t s = v->cell->step_count; s-- > 0;) {
-            if (v->steps[s].op != CELL_PRODUCT) continue;
-            call.step_begin = s + 1;
+        call.step_end = view->cell->step_count;
+        for (uint32_t step = view->cell->step_count; step-- > 0;) {
+            if (view->steps[step].op != CELL_PRODUCT) continue;
+            call.step_begin = step + 1;
             steps_flush(work, &call, backward_piece);
-            call.product = v->steps[s].a;
+            call.product = view->steps[step].a;
             product_backward(work, &call);
-            call.step_end = s;
+            call.step_end = step;
         }
         call.step_begin = 0;
         steps_flush(work, &call, backward_piece);

@@ -159,10 +159,10 @@ void KERNEL(concat_backward_f32)(const struct cpu_work *work, const struct op_co
 ALWAYS_INLINE void draw(vu bits[2 * PHILOX_VECTORS], struct random_stream stream, uint64_t item, uint32_t block)
 {
     struct philox x;
-    for (uint32_t v = 0; v < PHILOX_VECTORS; v++) {
-        x.word[0][v] = (vw){0} + (item & UINT32_MAX);
-        x.word[1][v] = (vw){0} + (item >> 32);
-        x.word[2][v] = (vw){PHILOX_NUMBERS} + (block + v * VF / 2);
+    for (uint32_t vector = 0; vector < PHILOX_VECTORS; vector++) {
+        x.word[0][vector] = (vw){0} + (item & UINT32_MAX);
+        x.word[1][vector] = (vw){0} + (item >> 32);
+        x.word[2][vector] = (vw){PHILOX_NUMBERS} + (block + vector * VF / 2);
     }
     philox_draw(bits, &x, stream);
 }
@@ -178,9 +178,9 @@ static void dropout_piece(void *context, uint32_t piece, void *scratch)
         for (uint32_t begin = 0; begin < call->to.cols; begin += DRAW_COLS) {
             vu bits[2 * PHILOX_VECTORS];
             draw(bits, call->stream, call->item + b, begin / 4);
-            for (uint32_t v = 0, i = begin; v < 2 * PHILOX_VECTORS && i < call->to.cols; v++, i += VF) {
+            for (uint32_t vector = 0, i = begin; vector < 2 * PHILOX_VECTORS && i < call->to.cols; vector++, i += VF) {
                 const size_t left = call->to.cols - i;
-                const vf unit = (__builtin_convertvector((vi)(bits[v] >> 9), vf) + 0.5f) * 0x1p-23f;
+                const vf unit = (__builtin_convertvector((vi)(bits[vector] >> 9), vf) + 0.5f) * 0x1p-23f;
                 vf kept = (vf)((vi)(vf_load_upto(from + i, left) * kept_scale) & (unit >= call->rate));
                 if (call->adds) kept = vf_load_upto(to + i, left) + kept;
                 vf_store_upto(to + i, kept, left);

@@ -155,8 +155,8 @@ ALWAYS_INLINE void bag_rows(const struct bag_call *call, const float *value, flo
     for (uint32_t position = begin; position < end; position++, out += dim) {
         const float *row = call->ticket->span[call->ticket->unique_of[position]];
         for (uint32_t d = 0; d < dim; d += VF) {
-            vf x = row_load_upto(row, d, dim - d, call->is_bf16);
-            vf_store_upto(out + d, value != NULL ? x * value[position] : x, dim - d);
+            vf numbers = row_load_upto(row, d, dim - d, call->is_bf16);
+            vf_store_upto(out + d, value != NULL ? numbers * value[position] : numbers, dim - d);
         }
     }
     memset(out, 0, (width - (end - begin) * dim) * sizeof *out);

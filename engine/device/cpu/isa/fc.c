@@ -126,14 +126,15 @@ struct unit_call {
 #define UNIT_COLS (8u * VF)
 
 /* Four chains a vector wide, which take turns, then a tree: the order depends on K alone. */
-static float dot(const float *a, const float *b, uint32_t count)
+static float dot(const float *left, const float *right, uint32_t count)
 {
     vf sum[4] = {{0}, {0}, {0}, {0}};
     uint32_t i = 0;
     for (; i + 4 * VF <= count; i += 4 * VF)
-        for (uint32_t j = 0; j < 4; j++) sum[j] = vf_fma(vf_load(a + i + j * VF), vf_load(b + i + j * VF), sum[j]);
+        for (uint32_t j = 0; j < 4; j++)
+            sum[j] = vf_fma(vf_load(left + i + j * VF), vf_load(right + i + j * VF), sum[j]);
     for (uint32_t j = 0; i < count; i += VF, j++)
-        sum[j] = vf_fma(vf_load_upto(a + i, count - i), vf_load_upto(b + i, count - i), sum[j]);
+        sum[j] = vf_fma(vf_load_upto(left + i, count - i), vf_load_upto(right + i, count - i), sum[j]);
     return vf_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 

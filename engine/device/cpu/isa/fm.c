@@ -24,15 +24,16 @@ static struct fm_call call_of(const struct op_context *c, const struct graph_nod
     return call;
 }
 
-/* chains > 1: as many whole vectors of columns from e on; 1: one vector, or the `left` columns that remain of a row. */
-ALWAYS_INLINE void columns_sum(const uint32_t chains, const float *e, uint32_t cols, uint32_t dim, uint32_t left,
+/* chains > 1: as many whole vectors of columns from e_bd on; 1: one vector, or the `left` columns that remain
+ * of a row. */
+ALWAYS_INLINE void columns_sum(const uint32_t chains, const float *e_bd, uint32_t cols, uint32_t dim, uint32_t left,
                                vf *sum, vf *squares)
 {
     for (uint32_t k = 0; k < chains; k++) sum[k] = squares[k] = (vf){0};
     for (uint32_t i = 0; i < cols; i += dim)
 #pragma GCC unroll 4
         for (uint32_t k = 0; k < chains; k++) {
-            vf e_i = chains > 1 ? vf_load(e + i + k * VF) : vf_load_upto(e + i, left);
+            vf e_i = chains > 1 ? vf_load(e_bd + i + k * VF) : vf_load_upto(e_bd + i, left);
             sum[k] += e_i;
             squares[k] = vf_fma(e_i, e_i, squares[k]);
         }
@@ -81,16 +82,16 @@ ALWAYS_INLINE void columns_backward(const uint32_t chains, bool adds, const stru
 {
     vf sum[CHAINS], squares[CHAINS], dy[CHAINS];
     uint32_t left = call->attr.dim - d;
-    const float *e = row_of(call->e, b) + d, *dout = row_of(call->out, b);
+    const float *e_bd = row_of(call->e, b) + d, *dout = row_of(call->out, b);
     float *de = row_of(call->de, b) + d;
-    columns_sum(chains, e, call->e.cols, call->attr.dim, left, sum, squares);
+    columns_sum(chains, e_bd, call->e.cols, call->attr.dim, left, sum, squares);
     for (uint32_t k = 0; k < chains; k++)
         dy[k] = call->attr.is_reduced ? vf_splat(dout[0]) : vf_load_upto(dout + d + k * VF, left - k * VF);
     for (uint32_t i = 0; i < call->e.cols; i += call->attr.dim)
 #pragma GCC unroll 4
         for (uint32_t k = 0; k < chains; k++) {
             size_t at = i + k * VF, here = chains > 1 ? VF : left;
-            vf grad = dy[k] * (sum[k] - vf_load_upto(e + at, here));
+            vf grad = dy[k] * (sum[k] - vf_load_upto(e_bd + at, here));
             if (adds) grad = vf_load_upto(de + at, here) + grad;
             vf_store_upto(de + at, grad, here);
         }

@@ -117,13 +117,13 @@ ALWAYS_INLINE vf pairs_multiply(const float *rows, const float *cols, size_t str
     for (size_t d = 0; d < stride; d += VF) {
         vf right[PAIR_COLS];
 #pragma GCC unroll 4
-        for (uint32_t c = 0; c < PAIR_COLS; c++) right[c] = vf_load(cols + c * stride + d);
+        for (uint32_t col = 0; col < PAIR_COLS; col++) right[col] = vf_load(cols + col * stride + d);
 #pragma GCC unroll 4
         for (uint32_t r = 0; r < PAIR_ROWS; r++) {
             vf left = vf_load(rows + r * stride + d);
 #pragma GCC unroll 4
-            for (uint32_t c = 0; c < PAIR_COLS; c++)
-                sum[r * PAIR_COLS + c] = vf_fma(left, right[c], sum[r * PAIR_COLS + c]);
+            for (uint32_t col = 0; col < PAIR_COLS; col++)
+                sum[r * PAIR_COLS + col] = vf_fma(left, right[col], sum[r * PAIR_COLS + col]);
         }
     }
     return vf_sums(sum);

@@ -100,8 +100,8 @@ static void row_transpose(float *to, const float *from, uint32_t rows, uint32_t 
             block_transpose(to + k * rows + r, from + r * width + k, rows, width, adds);
     for (uint32_t k = 0; k < width; k++)
         for (uint32_t r = k < width_whole ? rows_whole : 0; r < rows; r++) {
-            float v = from[r * width + k];
-            to[k * rows + r] = adds ? to[k * rows + r] + v : v;
+            float value = from[r * width + k];
+            to[k * rows + r] = adds ? to[k * rows + r] + value : value;
         }
 }
 

@@ -9,13 +9,13 @@
 #define ROWS 4u
 /* Vectors of dq that are summed side by side: enough to hide the latency of a multiply-add. */
 #define CHAINS 8u
-/* Numbers of c in a piece, roughly: some microseconds of work. */
+/* Numbers of the vectors in a piece, roughly: some microseconds of work. */
 #define PIECE_FLOATS 16384u
 
 struct match_call {
     struct match_attr attr;
-    struct view q, c, out, dq, dc, norm, similarity; /* out: dout in the backward pass */
-    uint32_t D, vector;                              /* numbers of q; of one of c's vectors */
+    struct view q, vectors, out, dq, dc, norm, similarity; /* out: dout in the backward pass */
+    uint32_t D, vector;                                    /* numbers of q; of one of the vectors */
     uint32_t piece_rows;
     bool dq_adds, dc_adds;
 };
@@ -24,7 +24,7 @@ static float *row_of(struct view v, uint32_t b) { return v.data + (size_t)b * v.
 
 static struct match_call call_of(const struct op_context *c, const struct graph_node *n)
 {
-    struct match_call call = {.q = op_in(c, n, 0), .c = op_in(c, n, 1)};
+    struct match_call call = {.q = op_in(c, n, 0), .vectors = op_in(c, n, 1)};
     memcpy(&call.attr, n->attr, sizeof call.attr);
     call.D = call.q.cols;
     call.vector = call.D + call.attr.has_bias;
@@ -32,7 +32,7 @@ static struct match_call call_of(const struct op_context *c, const struct graph_
         call.norm = op_saved(c, n, 0);
         call.similarity = op_saved(c, n, 1);
     }
-    call.piece_rows = call.c.cols < PIECE_FLOATS ? PIECE_FLOATS / call.c.cols : 1;
+    call.piece_rows = call.vectors.cols < PIECE_FLOATS ? PIECE_FLOATS / call.vectors.cols : 1;
     return call;
 }
 
@@ -41,24 +41,24 @@ static void match_run(const struct cpu_work *work, team_work *piece, struct matc
     team_run(work->team, piece, call, (call->q.rows + call->piece_rows - 1) / call->piece_rows);
 }
 
-/* Lanes of the dot products of q with `rows` vectors from c on, and of these with themselves. */
-ALWAYS_INLINE void lanes_make(const uint32_t rows, bool wants_squares, const float *q, const float *c, size_t vector,
-                              uint32_t D, vf *dot, vf *square)
+/* Lanes of the dot products of q_b with `rows` vectors from c_b on, and of these with themselves. */
+ALWAYS_INLINE void lanes_make(const uint32_t rows, bool wants_squares, const float *q_b, const float *c_b,
+                              size_t vector, uint32_t D, vf *dot, vf *square)
 {
-    vf d[ROWS] = {{0}}, s[ROWS] = {{0}};
+    vf dots[ROWS] = {{0}}, squares[ROWS] = {{0}};
     for (uint32_t i = 0; i < D; i += VF) {
-        vf q_i = vf_load_upto(q + i, D - i);
+        vf q_i = vf_load_upto(q_b + i, D - i);
 #pragma GCC unroll 4
         for (uint32_t r = 0; r < rows; r++) {
-            vf c_i = vf_load_upto(c + r * vector + i, D - i);
-            d[r] = vf_fma(q_i, c_i, d[r]);
-            if (wants_squares) s[r] = vf_fma(c_i, c_i, s[r]);
+            vf c_i = vf_load_upto(c_b + r * vector + i, D - i);
+            dots[r] = vf_fma(q_i, c_i, dots[r]);
+            if (wants_squares) squares[r] = vf_fma(c_i, c_i, squares[r]);
         }
     }
 #pragma GCC unroll 4
     for (uint32_t r = 0; r < rows; r++) {
-        dot[r] = d[r];
-        if (wants_squares) square[r] = s[r];
+        dot[r] = dots[r];
+        if (wants_squares) square[r] = squares[r];
     }
 }
 
@@ -66,7 +66,7 @@ ALWAYS_INLINE void lanes_make(const uint32_t rows, bool wants_squares, const flo
 ALWAYS_INLINE void block_forward(const struct match_call *call, bool is_cosine, uint32_t b, uint32_t begin,
                                  uint32_t count)
 {
-    const float *q = row_of(call->q, b), *c = row_of(call->c, b) + (size_t)begin * call->vector;
+    const float *q_b = row_of(call->q, b), *c_b = row_of(call->vectors, b) + (size_t)begin * call->vector;
     float *out = row_of(call->out, b) + begin;
     vf dot[VF], square[VF];
     if (count < VF) {
@@ -75,21 +75,21 @@ ALWAYS_INLINE void block_forward(const struct match_call *call, bool is_cosine, 
     }
     uint32_t j = 0;
     for (; j + ROWS <= count; j += ROWS)
-        lanes_make(ROWS, is_cosine, q, c + (size_t)j * call->vector, call->vector, call->D, dot + j, square + j);
+        lanes_make(ROWS, is_cosine, q_b, c_b + (size_t)j * call->vector, call->vector, call->D, dot + j, square + j);
     for (; j < count; j++)
-        lanes_make(1, is_cosine, q, c + (size_t)j * call->vector, call->vector, call->D, dot + j, square + j);
+        lanes_make(1, is_cosine, q_b, c_b + (size_t)j * call->vector, call->vector, call->D, dot + j, square + j);
     vf s = vf_sums(dot);
     if (is_cosine) {
         float *norm = row_of(call->norm, b);
-        vf v = 1.0f / vf_sqrt(vf_sums(square) + call->attr.eps);
-        s = s * vf_splat(norm[0]) * v;
-        vf_store_upto(norm + 1 + begin, v, count);
+        vf inverse = 1.0f / vf_sqrt(vf_sums(square) + call->attr.eps);
+        s = s * vf_splat(norm[0]) * inverse;
+        vf_store_upto(norm + 1 + begin, inverse, count);
         vf_store_upto(row_of(call->similarity, b) + begin, s, count);
     }
     s *= call->attr.scale;
     vf_store_upto(out, s, count);
     if (call->attr.has_bias)
-        for (j = 0; j < count; j++) out[j] += c[(size_t)j * call->vector + call->D];
+        for (j = 0; j < count; j++) out[j] += c_b[(size_t)j * call->vector + call->D];
 }
 
 static void forward_piece(void *context, uint32_t piece, void *scratch)
@@ -101,9 +101,9 @@ static void forward_piece(void *context, uint32_t piece, void *scratch)
     for (uint32_t b = begin; b < end; b++) {
         bool is_cosine = call->attr.similarity == MATCH_COSINE;
         if (is_cosine) {
-            const float *q = row_of(call->q, b);
+            const float *q_b = row_of(call->q, b);
             vf dot, square;
-            lanes_make(1, true, q, q, 0, call->D, &dot, &square);
+            lanes_make(1, true, q_b, q_b, 0, call->D, &dot, &square);
             row_of(call->norm, b)[0] = (1.0f / vf_sqrt(vf_splat(vf_sum(square) + call->attr.eps)))[0];
         }
         for (uint32_t j = 0; j < call->out.cols; j += VF) {
@@ -126,7 +126,8 @@ void KERNEL(match_forward_f32)(const struct cpu_work *work, const struct op_cont
 /* Columns [begin, begin + chains * VF) of dq, or as many of these as there are. */
 ALWAYS_INLINE void dq_block(const uint32_t chains, const struct match_call *call, uint32_t b, uint32_t begin)
 {
-    const float *c = row_of(call->c, b) + begin, *dout = row_of(call->out, b), *q = row_of(call->q, b) + begin;
+    const float *c_b = row_of(call->vectors, b) + begin, *dout = row_of(call->out, b);
+    const float *q_b = row_of(call->q, b) + begin;
     float *dq = row_of(call->dq, b) + begin;
     bool is_cosine = call->attr.similarity == MATCH_COSINE;
     const float *norm = is_cosine ? row_of(call->norm, b) : NULL,
@@ -134,7 +135,7 @@ ALWAYS_INLINE void dq_block(const uint32_t chains, const struct match_call *call
     uint32_t left = call->D - begin;
     float along = 0;
     vf sum[CHAINS] = {{0}};
-    for (uint32_t j = 0; j < call->out.cols; j++, c += call->vector) {
+    for (uint32_t j = 0; j < call->out.cols; j++, c_b += call->vector) {
         float g = call->attr.scale * dout[j];
         if (is_cosine) {
             along += g * similarity[j];
@@ -143,12 +144,13 @@ ALWAYS_INLINE void dq_block(const uint32_t chains, const struct match_call *call
         vf factor = vf_splat(g);
 #pragma GCC unroll 8
         for (uint32_t i = 0; i < chains; i++)
-            sum[i] = vf_fma(factor, chains > 1 ? vf_load(c + i * VF) : vf_load_upto(c, left), sum[i]);
+            sum[i] = vf_fma(factor, chains > 1 ? vf_load(c_b + i * VF) : vf_load_upto(c_b, left), sum[i]);
     }
 #pragma GCC unroll 8
     for (uint32_t i = 0; i < chains; i++) {
         uint32_t here = left - i * VF;
-        if (is_cosine) sum[i] = sum[i] * norm[0] - vf_load_upto(q + i * VF, here) * vf_splat(norm[0] * norm[0] * along);
+        if (is_cosine)
+            sum[i] = sum[i] * norm[0] - vf_load_upto(q_b + i * VF, here) * vf_splat(norm[0] * norm[0] * along);
         if (call->dq_adds) sum[i] = vf_load_upto(dq + i * VF, here) + sum[i];
         vf_store_upto(dq + i * VF, sum[i], here);
     }
@@ -164,19 +166,19 @@ static void dq_make(const struct match_call *call, uint32_t b)
 
 static void dc_make(const struct match_call *call, uint32_t b)
 {
-    const float *q = row_of(call->q, b), *c = row_of(call->c, b), *dout = row_of(call->out, b);
+    const float *q_b = row_of(call->q, b), *c_b = row_of(call->vectors, b), *dout = row_of(call->out, b);
     float *dc = row_of(call->dc, b);
     bool is_cosine = call->attr.similarity == MATCH_COSINE;
     const float *norm = is_cosine ? row_of(call->norm, b) : NULL,
                 *similarity = is_cosine ? row_of(call->similarity, b) : NULL;
     uint32_t D = call->D;
-    for (uint32_t j = 0; j < call->out.cols; j++, c += call->vector, dc += call->vector) {
+    for (uint32_t j = 0; j < call->out.cols; j++, c_b += call->vector, dc += call->vector) {
         float g = call->attr.scale * dout[j];
         vf along_q = vf_splat(is_cosine ? g * norm[1 + j] * norm[0] : g);
         vf along_c = vf_splat(is_cosine ? g * norm[1 + j] * (similarity[j] * norm[1 + j]) : 0);
         for (uint32_t d = 0; d < D; d += VF) {
-            vf value = along_q * vf_load_upto(q + d, D - d);
-            if (is_cosine) value -= along_c * vf_load_upto(c + d, D - d);
+            vf value = along_q * vf_load_upto(q_b + d, D - d);
+            if (is_cosine) value -= along_c * vf_load_upto(c_b + d, D - d);
             if (call->dc_adds) value = vf_load_upto(dc + d, D - d) + value;
             vf_store_upto(dc + d, value, D - d);
         }

@@ -53,10 +53,11 @@ static struct shared_call call_of(const struct cpu_work *work, const struct op_c
 static bool is_cosine(const struct shared_call *call) { return call->attr.similarity == MATCH_COSINE; }
 
 /* As vf_sum of the products of VF lanes. */
-ALWAYS_INLINE float dot_of(const float *a, const float *b, uint32_t D)
+ALWAYS_INLINE float dot_of(const float *left, const float *right, uint32_t D)
 {
     vf sum = {0};
-    for (uint32_t d = 0; d < D; d += VF) sum = vf_fma(vf_load_upto(a + d, D - d), vf_load_upto(b + d, D - d), sum);
+    for (uint32_t d = 0; d < D; d += VF)
+        sum = vf_fma(vf_load_upto(left + d, D - d), vf_load_upto(right + d, D - d), sum);
     return vf_sum(sum);
 }
 
@@ -114,9 +115,9 @@ static float *logits_make(const struct shared_call *call, uint32_t begin, uint32
                            call->N_stride / PANEL, call->D);
     for (uint32_t b = begin; b < end; b++) {
         const struct shared_keys own = shared_keys_of(call->c, call->n, b);
-        float *z = logits + (size_t)(b - begin) * call->N_stride;
+        float *logits_b = logits + (size_t)(b - begin) * call->N_stride;
         for (uint32_t j = 0; own.count > 0 && j < call->N; j++)
-            if (call->at.key[j] == own.key[0]) z[j] = ABSENT;
+            if (call->at.key[j] == own.key[0]) logits_b[j] = ABSENT;
     }
     return logits;
 }

@@ -270,15 +270,15 @@ ALWAYS_INLINE void run_adagrad_row(const struct rule *rule, float *weight, float
 
 /* --- pieces -------------------------------------------------------------------------------------- */
 
-ALWAYS_INLINE void params_each(const struct param_update *u, uint32_t piece, run_update *run)
+ALWAYS_INLINE void params_each(const struct param_update *call, uint32_t piece, run_update *run)
 {
-    struct rule rule = {.o = u->optimizer, .scale = u->scale, .rate = u->rate};
-    struct sums sums = {.grad = u->grad, .lanes = u->lanes, .use_count = 1};
-    rule_count(&rule, u->t);
+    struct rule rule = {.o = call->optimizer, .scale = call->scale, .rate = call->rate};
+    struct sums sums = {.grad = call->grad, .lanes = call->lanes, .use_count = 1};
+    rule_count(&rule, call->t);
     size_t begin = (size_t)piece * PIECE_FLOATS,
-           count = u->count - begin < PIECE_FLOATS ? u->count - begin : PIECE_FLOATS;
-    if (u->is_bf16) sums_collapse_bf16(&sums, begin, count);
-    run(&rule, u->weight + begin, u->state + begin, u->state_stride, &sums, begin, count);
+           count = call->count - begin < PIECE_FLOATS ? call->count - begin : PIECE_FLOATS;
+    if (call->is_bf16) sums_collapse_bf16(&sums, begin, count);
+    run(&rule, call->weight + begin, call->state + begin, call->state_stride, &sums, begin, count);
 }
 
 struct rows_call {
@@ -315,26 +315,26 @@ ALWAYS_INLINE uint32_t row_count(float *counter)
 }
 
 #if VF == 16
-ALWAYS_INLINE vf vf_load_halves(const float *p, const float *q)
+ALWAYS_INLINE vf vf_load_halves(const float *lower, const float *upper)
 {
-    return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(p)), _mm256_loadu_ps(q), 1);
+    return _mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(lower)), _mm256_loadu_ps(upper), 1);
 }
-ALWAYS_INLINE void vf_store_halves(float *p, float *q, vf v)
+ALWAYS_INLINE void vf_store_halves(float *lower, float *upper, vf v)
 {
-    _mm256_storeu_ps(p, _mm512_castps512_ps256(v));
-    _mm256_storeu_ps(q, _mm512_extractf32x8_ps(v, 1));
+    _mm256_storeu_ps(lower, _mm512_castps512_ps256(v));
+    _mm256_storeu_ps(upper, _mm512_extractf32x8_ps(v, 1));
 }
 
 /* Two rows of 8, which fill a vector; their sums lie side by side. */
-ALWAYS_INLINE void rows_pair(const struct rule *rule, float *p, float *q, float *grad, rule_apply *apply,
+ALWAYS_INLINE void rows_pair(const struct rule *rule, float *one, float *other, float *grad, rule_apply *apply,
                              uint32_t state_count)
 {
     vf s[2] = {{0}, {0}};
-    for (uint32_t j = 0; j < state_count; j++) s[j] = vf_load_halves(p + 8 * (j + 1), q + 8 * (j + 1));
+    for (uint32_t j = 0; j < state_count; j++) s[j] = vf_load_halves(one + 8 * (j + 1), other + 8 * (j + 1));
     vf sum = vf_load(grad);
     vf_store(grad, (vf){0});
-    vf_store_halves(p, q, apply(rule, vf_load_halves(p, q), s, sum));
-    for (uint32_t j = 0; j < state_count; j++) vf_store_halves(p + 8 * (j + 1), q + 8 * (j + 1), s[j]);
+    vf_store_halves(one, other, apply(rule, vf_load_halves(one, other), s, sum));
+    for (uint32_t j = 0; j < state_count; j++) vf_store_halves(one + 8 * (j + 1), other + 8 * (j + 1), s[j]);
 }
 #endif
 
@@ -384,7 +384,7 @@ ALWAYS_INLINE void rows_plain_of(const struct rows_call *call, uint32_t piece, r
     }
 }
 
-/* Room for the noise of some rows, at least of one of the greatest width. A vector may be read behind it. */
+/* Room for the noise of some rows, at least of one of the greatest width. A vector may be read behind the room. */
 struct noise_room {
     uint16_t half[ROW_BF16_DIM_MAX + VF];
 };
@@ -586,19 +586,20 @@ static const struct {
 static void sums_piece(void *context, uint32_t piece, void *scratch)
 {
     (void)scratch;
-    const struct param_sums *u = context;
-    struct sums sums = {.grad = u->grad, .lanes = u->lanes, .use_count = 1};
-    const size_t count = u->block[piece].count;
-    if (u->is_bf16) sums_collapse_bf16(&sums, u->block[piece].offset, count);
-    const float *sum = sums_collapse(&sums, u->block[piece].offset, count);
-    if (u->squares) u->squares[piece] = optimizer_squares(sum, count);
+    const struct param_sums *call = context;
+    struct sums sums = {.grad = call->grad, .lanes = call->lanes, .use_count = 1};
+    const size_t count = call->block[piece].count;
+    if (call->is_bf16) sums_collapse_bf16(&sums, call->block[piece].offset, count);
+    const float *sum = sums_collapse(&sums, call->block[piece].offset, count);
+    if (call->squares) call->squares[piece] = optimizer_squares(sum, count);
 }
 
 void KERNEL(params_update_f32)(const struct cpu_work *work, const struct param_update *update)
 {
-    struct param_update u = *update;
-    CHECK(u.lanes > 0 && u.state_stride >= u.count && !optimizer_is_for_rows(u.optimizer));
-    team_run(work->team, pieces[u.optimizer->kind].params, &u, (uint32_t)((u.count + PIECE_FLOATS - 1) / PIECE_FLOATS));
+    struct param_update call = *update;
+    CHECK(call.lanes > 0 && call.state_stride >= call.count && !optimizer_is_for_rows(call.optimizer));
+    team_run(work->team, pieces[call.optimizer->kind].params, &call,
+             (uint32_t)((call.count + PIECE_FLOATS - 1) / PIECE_FLOATS));
 }
 
 void KERNEL(rows_update_f32)(const struct cpu_work *work, const struct table_update *update)
@@ -622,18 +623,19 @@ void KERNEL(rows_update_f32)(const struct cpu_work *work, const struct table_upd
 /* --- sums of rows that are updated elsewhere --------------------------------------------------- */
 
 struct sums_call {
-    struct table_sums u;
+    struct table_sums table;
     uint32_t piece_rows;
 };
 
-static void row_runs_sum(const struct table_sums *u, uint32_t row)
+static void row_runs_sum(const struct table_sums *table, uint32_t row)
 {
-    struct sums sums = {u->grad, 0, u->use_count, u->lane_rows, u->last_lane_row[row], u->dim, 0};
-    for (uint32_t run = u->run_count; run-- > 0;) {
-        float *to = u->to[row] + (size_t)run * u->dim;
-        sums.first = u->run_begin[run];
-        sums.lanes = u->run_begin[run + 1] - sums.first;
-        for (size_t i = 0; i < u->dim; i += VF) vf_store_upto(to + i, lane_rows_take(&sums, i, u->dim - i), u->dim - i);
+    struct sums sums = {table->grad, 0, table->use_count, table->lane_rows, table->last_lane_row[row], table->dim, 0};
+    for (uint32_t run = table->run_count; run-- > 0;) {
+        float *to = table->to[row] + (size_t)run * table->dim;
+        sums.first = table->run_begin[run];
+        sums.lanes = table->run_begin[run + 1] - sums.first;
+        for (size_t i = 0; i < table->dim; i += VF)
+            vf_store_upto(to + i, lane_rows_take(&sums, i, table->dim - i), table->dim - i);
         while (sums.last != ROW_NONE && sums.lane_rows[sums.last].lane >= sums.first)
             sums.last = sums.lane_rows[sums.last].before;
     }
@@ -643,9 +645,9 @@ static void row_sums_piece(void *context, uint32_t piece, void *scratch)
 {
     (void)scratch;
     const struct sums_call *call = context;
-    const uint32_t begin = piece * call->piece_rows, left = call->u.row_count - begin;
+    const uint32_t begin = piece * call->piece_rows, left = call->table.row_count - begin;
     for (uint32_t r = begin; r < begin + (left < call->piece_rows ? left : call->piece_rows); r++)
-        row_runs_sum(&call->u, r);
+        row_runs_sum(&call->table, r);
 }
 
 void KERNEL(rows_sum_f32)(const struct cpu_work *work, const struct table_sums *sums)
@@ -656,7 +658,7 @@ void KERNEL(rows_sum_f32)(const struct cpu_work *work, const struct table_sums *
 
 void KERNEL(params_sum_f32)(const struct cpu_work *work, const struct param_sums *sums)
 {
-    struct param_sums u = *sums;
-    CHECK(u.lanes > 0);
-    team_run(work->team, sums_piece, &u, u.block_count);
+    struct param_sums call = *sums;
+    CHECK(call.lanes > 0);
+    team_run(work->team, sums_piece, &call, call.block_count);
 }

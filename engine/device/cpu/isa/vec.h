@@ -44,11 +44,11 @@ typedef float vf_memory __attribute__((vector_size(4 * VF), aligned(4), may_alia
 
 /* Products of the lower halves of lanes. */
 #if defined(__AVX512F__)
-ALWAYS_INLINE vw vw_low_product(vw a, vw b) { return (vw)_mm512_mul_epu32((__m512i)a, (__m512i)b); }
+ALWAYS_INLINE vw vw_low_product(vw left, vw right) { return (vw)_mm512_mul_epu32((__m512i)left, (__m512i)right); }
 #elif defined(__AVX2__)
-ALWAYS_INLINE vw vw_low_product(vw a, vw b) { return (vw)_mm256_mul_epu32((__m256i)a, (__m256i)b); }
+ALWAYS_INLINE vw vw_low_product(vw left, vw right) { return (vw)_mm256_mul_epu32((__m256i)left, (__m256i)right); }
 #else
-ALWAYS_INLINE vw vw_low_product(vw a, vw b) { return (vw)_mm_mul_epu32((__m128i)a, (__m128i)b); }
+ALWAYS_INLINE vw vw_low_product(vw left, vw right) { return (vw)_mm_mul_epu32((__m128i)left, (__m128i)right); }
 #endif
 
 ALWAYS_INLINE vf vf_load(const float *p) { return *(const vf_memory *)p; }
@@ -122,12 +122,12 @@ ALWAYS_INLINE void vf_fma_into(vf *sum, vf a, vf b)
 
 /* The same with a number in memory for all lanes of a. Best where the number's address is a register and a
  * constant: then it is one micro-operation. */
-ALWAYS_INLINE void vf_fma_into_splat(vf *sum, const float *a, vf b)
+ALWAYS_INLINE void vf_fma_into_splat(vf *sum, const float *number, vf b)
 {
 #if defined(__AVX512F__)
-    __asm__("vfmadd231ps %2%{1to16%}, %1, %0" : "+v"(*sum) : "v"(b), "m"(*a));
+    __asm__("vfmadd231ps %2%{1to16%}, %1, %0" : "+v"(*sum) : "v"(b), "m"(*number));
 #else
-    vf_fma_into(sum, vf_splat(*a), b);
+    vf_fma_into(sum, vf_splat(*number), b);
 #endif
 }
 

@@ -9,8 +9,8 @@
  *                                     for 4 loads
  *
  * Four products keep the unit busy for most of the time that their loads leave. Meanwhile the core brings the
- * previous panel's sums to their end, row after row, until the unit's new sums are stored in their place. It
- * also packs a part of the next strip, beside this one.
+ * previous panel's sums to their end, row after row, until the unit's new sums are stored in their place. The
+ * core also packs a part of the next strip, beside this one.
  *
  * An element's terms are added 32 at a time, in the order of TILE_ADD, from the first term of each group on;
  * zeros fill up a group's last 32. */
@@ -54,7 +54,7 @@ static struct strip strip_of(const struct product *p, const float *left, uint32_
     return s;
 }
 
-static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
+static uint32_t least(uint32_t one, uint32_t other) { return one < other ? one : other; }
 
 /* Units of one row, side by side. */
 static void units_along(struct strip *s, uint32_t count)
@@ -217,7 +217,7 @@ ALWAYS_INLINE void tiles_multiply(const bool has_rows, const bool has_cols, cons
                                   uint32_t steps, const float *sums, float *to, size_t to_row, struct side *side)
 {
     tiles_begin(has_rows, has_cols, sums);
-    for (uint32_t s = 0; s < steps; s++, strip += STRIP_STEP, panel += AMX_STEPS * PANEL) {
+    for (uint32_t step = 0; step < steps; step++, strip += STRIP_STEP, panel += AMX_STEPS * PANEL) {
         TILE_LOAD(4, strip, VF);
         TILE_LOAD_ONCE(6, panel, PANEL);
         TILE_ADD(0, 4, 6);

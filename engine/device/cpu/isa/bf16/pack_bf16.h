@@ -67,7 +67,10 @@ ALWAYS_INLINE vf vf_pairs_along(vf low, vf high) { return low + high; }
 ALWAYS_INLINE vf vf_pairs_across(vf low, vf high) { return low + high; }
 #endif
 
-ALWAYS_INLINE vf vf_load_or_zero(const float *p, size_t left) { return left == 0 ? (vf){0} : vf_load_upto(p, left); }
+ALWAYS_INLINE vf vf_load_or_zero(const float *from, size_t left)
+{
+    return left == 0 ? (vf){0} : vf_load_upto(from, left);
+}
 
 /* Packs `terms` terms that lie side by side, and asks for those at `ahead`; writes up to a vector more than
  * their steps. */
@@ -130,12 +133,12 @@ ALWAYS_INLINE void right_pack_strip(float *panels, size_t panel_words, const flo
 {
     const uint32_t vectors = (cols + PANEL - 1) / PANEL * 2;
     vf sum[ACROSS_VECTORS];
-    for (uint32_t v = 0; v < vectors && has_sums; v++) sum[v] = col_sums[v];
+    for (uint32_t vector = 0; vector < vectors && has_sums; vector++) sum[vector] = col_sums[vector];
     for (uint32_t t = 0; t < terms; t += 2, right += 2 * right_term, panels += (is_pairs ? 1 : 2) * PANEL) {
 #pragma GCC unroll 8
-        for (uint32_t v = 0; v < ACROSS_VECTORS; v++) {
-            const uint32_t c = v * VF;
-            if (v >= vectors) break;
+        for (uint32_t vector = 0; vector < ACROSS_VECTORS; vector++) {
+            const uint32_t c = vector * VF;
+            if (vector >= vectors) break;
             size_t left = cols > c ? cols - c : 0;
             vf term = vf_load_or_zero(right + c, left), next = {0};
             if (t + 1 < terms) next = vf_load_or_zero(right + right_term + c, left);
@@ -143,11 +146,11 @@ ALWAYS_INLINE void right_pack_strip(float *panels, size_t panel_words, const flo
                 prefetch_read(right + ROWS_AHEAD * right_term + c);
                 prefetch_read(right + (ROWS_AHEAD + 1) * right_term + c);
             }
-            words_store(panels + v / 2 * panel_words + v % 2 * VF, PANEL, term, next, is_pairs);
-            if (has_sums) sum[v] = sum[v] + term + next;
+            words_store(panels + vector / 2 * panel_words + vector % 2 * VF, PANEL, term, next, is_pairs);
+            if (has_sums) sum[vector] = sum[vector] + term + next;
         }
     }
-    for (uint32_t v = 0; v < vectors && has_sums; v++) col_sums[v] = sum[v];
+    for (uint32_t vector = 0; vector < vectors && has_sums; vector++) col_sums[vector] = sum[vector];
 }
 
 ALWAYS_INLINE void right_pack_across(float *panels, size_t panel_words, const float *right, size_t right_term,
