@@ -137,8 +137,7 @@ status settings_disk_check(const struct settings *s)
     if (s->store_ssd && *s->store_path == 0)
         FAIL(USAGE, "store.ssd needs a directory on a disk for rows that RAM has no room for: --set store.path=DIR");
     if (s->store_ssd && s->train_sync != SYNC_BSP)
-        FAIL(USAGE, "store.ssd needs train.sync = bsp, where the end of a step says which rows may leave RAM; under "
-                    "wsp and asp steps overlap: "
-                    "give store.ram room for all rows, or --set train.sync=bsp");
+        FAIL(USAGE, "store.ssd needs train.sync = bsp, where the end of a step says which rows may leave RAM; "
+                    "under wsp and asp steps overlap: give store.ram room for all rows, or --set train.sync=bsp");
     return ST_OK;
 }

@@ -28,8 +28,8 @@ status gpu_interact_check(const struct graph *g, const struct graph_node *n)
 {
     if (n->input_count > INTERACT_INPUTS_MAX)
         FAIL(INVALID,
-             "a card runs interact with at most %u inputs, and %s has %u: place its layer on processors, or put inputs "
-             "together with [concat]",
+             "a card runs interact with at most %u inputs, and %s has %u: "
+             "place its layer on processors, or put inputs together with [concat]",
              INTERACT_INPUTS_MAX, graph_string(g, n->name), n->input_count);
     return ST_OK;
 }

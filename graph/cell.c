@@ -101,8 +101,8 @@ static status step_check(const struct cells *cells, const struct cell *cell, con
 static status word_check(const struct cells *cells, const struct cell_view *v)
 {
     if (v->cell->needs_word > (cells->word_cols > 0))
-        FAIL(INVALID, "the cells read x, the vector of a node's word: expected an [embedding] with pool = none as the "
-                      "second input, found none");
+        FAIL(INVALID, "the cells read x, the vector of a node's word: "
+                      "expected an [embedding] with pool = none as the second input, found none");
     for (uint32_t i = 0; i < v->cell->step_count; i++) {
         const struct cell_step *s = &v->steps[i];
         bool reads = s->op != CELL_PRODUCT && (cell_operand(s->a).kind == CELL_WORD ||

@@ -436,9 +436,9 @@ void cell_reference_print(FILE *out, bool as_markdown)
 {
     fprintf(out, as_markdown ? "\n### [cell NAME]\n\n" : "\n[cell NAME]\n");
     fprintf(out,
-            "What a [tree] computes at a node of a kind of data.kinds, line by line: `NAME = SUM`, where a sum is of "
-            "products "
-            "(`a * b + c - d`) of\n%s\n",
+            "What a [tree] computes at a node of a kind of data.kinds, line by line: "
+            "`NAME = SUM`, where a sum is of products (`a * b + c - d`) of\n"
+            "%s\n",
             as_markdown ? "\n| value | is |\n|---|---|" : "");
     static const struct {
         const char *value, *is;
@@ -456,8 +456,7 @@ void cell_reference_print(FILE *out, bool as_markdown)
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)
         fprintf(out, as_markdown ? "| `%s` | %s |\n" : "  %-36s %s\n", values[i].value, values[i].is);
     fprintf(out,
-            "%sThe lines that `state` of the tree names are what parents see. A node has as many children as left, "
-            "right and "
-            "childN ask for, and any number where child stands.\n",
+            "%sThe lines that `state` of the tree names are what parents see. "
+            "A node has as many children as left, right and childN ask for, and any number where child stands.\n",
             as_markdown ? "\n" : "");
 }

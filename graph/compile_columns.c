@@ -45,9 +45,8 @@ static const struct format {
                      NULL,
                      "label, 13 integers, 26 texts, separated by tabs; any of them may be empty"},
     [DATA_CSV] = {ANY_COLUMNS, ANY_COLUMNS, ANY_COLUMNS, false, NULL,
-                  "values between data.separator, named by the first line or by data.columns; lists of keys, quotes, "
-                  "weights and "
-                  "groups"},
+                  "values between data.separator, named by the first line or by data.columns; "
+                  "lists of keys, quotes, weights and groups"},
     [DATA_LIBSVM] = {NO_COLUMNS,
                      {.names = {"features"}, .text = "features"},
                      {.is_any = true, .text = "one"},
@@ -161,17 +160,17 @@ static status list_is_bounded(struct compiler *c)
     const uint32_t format = c->settings.data_format;
     if (format == DATA_TREES && ini_entry_find(data, "ids_max") == NULL)
         return ini_fail(&c->ini, data, ini_entry_find(data, "sparse"),
-                        "a tree is a list of its nodes, and of their words; say how many of them a line may have, as "
-                        "in ids_max = 128");
+                        "a tree is a list of its nodes, and of their words; say how many of them a line may have, "
+                        "as in ids_max = 128");
     if (format == DATA_PAIRS && ini_entry_find(data, "ids_max") == NULL)
         return ini_fail(&c->ini, data, ini_entry_find(data, "sparse"),
-                        "\"history\" is a list of a user's items; say how many of them count, as in [column history] "
-                        "ids_max = 50");
+                        "\"history\" is a list of a user's items; "
+                        "say how many of them count, as in [column history] ids_max = 50");
     if (c->settings.model_rules <= 8 || (format != DATA_LIBSVM && format != DATA_LIBFM)) return ST_OK;
     if (ini_entry_find(data, "ids_max") != NULL) return ST_OK;
     return ini_fail(&c->ini, data, ini_entry_find(data, "sparse"),
-                    "\"features\" is a list of all features of a line; say how many of them a line may have, as in "
-                    "ids_max = 100");
+                    "\"features\" is a list of all features of a line; say how many of them a line may have, "
+                    "as in ids_max = 100");
 }
 
 /* Sets a field or a label by [column NAME]. */
@@ -537,8 +536,8 @@ static status known_words(void *context, const struct vocabulary_settings *setti
         const struct graph_vocabulary *v = &g->vocabularies[i];
         if (strcmp(graph_string(g, v->name), name) != 0) continue;
         if (v->source != source)
-            FAIL(INVALID, "its words were counted when the graph was compiled; compile the model text again to count "
-                          "by other settings");
+            FAIL(INVALID, "its words were counted when the graph was compiled; "
+                          "compile the model text again to count by other settings");
         for (uint32_t w = 0; w < v->word_count; w++) {
             const struct graph_word *known = &g->words[v->word_begin + w];
             const char *text = graph_string(g, known->text);
@@ -595,8 +594,8 @@ static status known_automaton(void *context, const char *tree, uint32_t kind_cou
         memcpy(words, known, *word_count * sizeof *words);
         return ST_OK;
     }
-    FAIL(INVALID, "nothing was learned of these kinds of nodes when the graph was compiled; compile the model text "
-                  "again");
+    FAIL(INVALID,
+         "nothing was learned of these kinds of nodes when the graph was compiled; compile the model text again");
 }
 
 struct graph_source graph_source_of(const struct graph *known)

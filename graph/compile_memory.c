@@ -177,21 +177,19 @@ static status batch_is_micro(struct compiler *c, const struct ini_section *train
     struct graph_header *h = &c->header;
     const char *sync = cfg_syncs[c->settings.train_sync];
     if (h->lanes != 1)
-        return ini_fail(
-            &c->ini, train, ini_entry_find(train, "lanes"),
-            "expected lanes = 1 under sync = %s, where every minibatch updates by itself and no gradients of "
-            "lanes are added, found %u",
-            sync, h->lanes);
+        return ini_fail(&c->ini, train, ini_entry_find(train, "lanes"),
+                        "expected lanes = 1 under sync = %s, "
+                        "where every minibatch updates by itself and no gradients of lanes are added, found %u",
+                        sync, h->lanes);
     if (c->settings.train_reduce != REDUCE_F32)
         return ini_fail(&c->ini, train, ini_entry_find(train, "reduce"),
                         "expected reduce = f32 under sync = %s, where no gradients of lanes are added, found %s", sync,
                         cfg_reduces[c->settings.train_reduce]);
     if (h->micro != 0 && h->micro != h->batch)
-        return ini_fail(
-            &c->ini, train, ini_entry_find(train, "micro"),
-            "expected micro = batch = %u under sync = %s, where every micro-batch is a minibatch that updates "
-            "by itself, found %u; leave micro out, or lower batch",
-            h->batch, sync, h->micro);
+        return ini_fail(&c->ini, train, ini_entry_find(train, "micro"),
+                        "expected micro = batch = %u under sync = %s, where every micro-batch is a minibatch that "
+                        "updates by itself, found %u; leave micro out, or lower batch",
+                        h->batch, sync, h->micro);
     if (h->batch > MICRO_MAX)
         return ini_fail(
             &c->ini, train, ini_entry_find(train, "batch"),

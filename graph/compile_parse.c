@@ -206,11 +206,10 @@ static status tables_parse(struct compiler *c)
         .l1 = s->train_l1, .l2 = s->train_l2, .clip_value = s->train_clip_value, .clip_norm = s->train_clip_norm};
     TRY(optimizer_add(c, train, s->train_optimizer, 0, dense, &index));
     if (optimizer_is_for_rows(LIST_AT(c->optimizers, struct graph_optimizer, index)))
-        return ini_fail(
-            &c->ini, train, train ? ini_entry_find(train, "optimizer") : NULL,
-            "expected a rule for parameters, found \"%s\", which works on rows of tables only; write it into "
-            "[table NAME], and another here",
-            s->train_optimizer);
+        return ini_fail(&c->ini, train, train ? ini_entry_find(train, "optimizer") : NULL,
+                        "expected a rule for parameters, found \"%s\", which works on rows of tables only; "
+                        "write it into [table NAME], and another here",
+                        s->train_optimizer);
     if (schedule_choose(&c->ini, s->train_schedule, s->model_rules, &c->header.schedule) != ST_OK)
         return ini_fail(&c->ini, train, train ? ini_entry_find(train, "schedule") : NULL, "%s", status_message());
     for (uint32_t i = 0; i < c->ini.section_count; i++) {

@@ -454,11 +454,10 @@ static status output_check(const struct check *c, const uint32_t *arg, uint32_t 
 {
     const struct graph_tensor *t = &c->g->tensors[*arg];
     if (t->kind != TENSOR_ACTIVATION || t->type != type || t->rows != rows || t->cols != cols)
-        return bad(
-            c, arg,
-            "expected a result of %u columns of type %d in %u rows (0: one an example), found tensor %u of kind %u, "
-            "%u columns of type %u in %u rows",
-            cols, type, rows, *arg, t->kind, t->cols, t->type, t->rows);
+        return bad(c, arg,
+                   "expected a result of %u columns of type %d in %u rows (0: one an example), "
+                   "found tensor %u of kind %u, %u columns of type %u in %u rows",
+                   cols, type, rows, *arg, t->kind, t->cols, t->type, t->rows);
     if (c->states[*arg] & (IS_WRITTEN | IS_GRADIENT))
         return bad(c, arg, "expected a tensor that no other node writes, found %u", *arg);
     c->states[*arg] |= IS_WRITTEN;

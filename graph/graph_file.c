@@ -104,17 +104,16 @@ static status header_check(const char *path, const uint8_t *image, size_t bytes)
     if (bytes == 0) FAIL(INVALID, "%s: byte 0: expected a graph, found an empty file", path);
     if (memcmp(image, GRAPH_MAGIC, magic_bytes) != 0)
         FAIL(INVALID,
-             "%s: byte 0: expected %s, found something else: this is not a graph (heterps-run compile makes one from "
-             "model text)",
+             "%s: byte 0: expected %s, found something else: "
+             "this is not a graph (heterps-run compile makes one from model text)",
              path, GRAPH_MAGIC);
     if (bytes < 16)
         FAIL(CORRUPT, "%s: byte %zu: expected a header of %zu bytes, found the end of the file", path, bytes,
              sizeof *h);
     if (h->version < GRAPH_VERSION_OLDEST || h->version > GRAPH_VERSION)
         FAIL(INVALID,
-             "%s: byte 8: expected version %u to %u, found %u: the graph was made by %s heterps-run; compile its model "
-             "text "
-             "again",
+             "%s: byte 8: expected version %u to %u, found %u: the graph was made by %s heterps-run; "
+             "compile its model text again",
              path, GRAPH_VERSION_OLDEST, GRAPH_VERSION, h->version,
              h->version > GRAPH_VERSION ? "a newer" : "an older");
     if (h->header_bytes != sizeof *h)
@@ -129,11 +128,10 @@ static status header_check(const char *path, const uint8_t *image, size_t bytes)
         FAIL(CORRUPT, "%s: byte 24: expected checksum %016" PRIx64 ", found %016" PRIx64 ": the file is damaged", path,
              h->checksum, checksum);
     if (!numbering_is_known(h->numbering))
-        FAIL(
-            INVALID,
-            "%s: byte %zu: expected ops, optimizers and schedules to be numbered as here, found another numbering: the "
-            "graph was made by another heterps-run; compile its model text again",
-            path, offsetof(struct graph_header, numbering));
+        FAIL(INVALID,
+             "%s: byte %zu: expected ops, optimizers and schedules to be numbered as here, found another numbering: "
+             "the graph was made by another heterps-run; compile its model text again",
+             path, offsetof(struct graph_header, numbering));
     return ST_OK;
 }
 

@@ -38,8 +38,8 @@ static const struct cfg_key embed_bag_keys[] = {
      .type = CFG_CHOICE,
      .fallback = "sum",
      .unit = "",
-     .meaning = "what a field's rows become when it has several keys; none: they stay apart, ids_max of them, zeros "
-                "after the last",
+     .meaning = "what a field's rows become when it has several keys; none: "
+                "they stay apart, ids_max of them, zeros after the last",
      .offset = offsetof(struct embed_bag_keys, pool),
      .choices = pool_names},
 };

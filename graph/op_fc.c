@@ -59,8 +59,8 @@ static const struct cfg_key fc_keys[] = {
      .min = 1,
      .max = OP_COLS_MAX,
      .unit = "",
-     .meaning = "cuts the inputs into that many runs of equal length; all go through the same weights, each to its own "
-                "units outputs",
+     .meaning = "cuts the inputs into that many runs of equal length; "
+                "all go through the same weights, each to its own units outputs",
      .offset = offsetof(struct fc_keys, groups)},
     {.name = "activation",
      .type = CFG_CHOICE,
@@ -86,8 +86,8 @@ static const struct cfg_key fc_keys[] = {
      .type = CFG_TEXT,
      .fallback = "glorot",
      .unit = "",
-     .meaning = "first weights: glorot (uniform, half width sqrt(6 / (inputs + outputs))), uniform HALF_WIDTH, normal "
-                "DEVIATION, zeros",
+     .meaning = "first weights: glorot (uniform, half width sqrt(6 / (inputs + outputs))), uniform HALF_WIDTH, "
+                "normal DEVIATION, zeros",
      .offset = offsetof(struct fc_keys, init)},
     {.name = "share",
      .type = CFG_TEXT,

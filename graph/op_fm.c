@@ -65,8 +65,8 @@ status op_fm_shape(struct op_shape *s, const struct graph_table *tables, uint32_
         FAIL(INVALID, "expected a dim that divides the %u columns, found %u", cols, attr.dim);
     if (cols == attr.dim && s->rules > 8)
         FAIL(INVALID,
-             "expected two vectors or more of dim %u, found one, which has no pairs; of several keys of one field "
-             "an [embedding] with pool = none keeps them apart",
+             "expected two vectors or more of dim %u, found one, which has no pairs; "
+             "of several keys of one field an [embedding] with pool = none keeps them apart",
              attr.dim);
     if (attr.is_reduced > 1) FAIL(INVALID, "expected a flag of 0 or 1, found %u", attr.is_reduced);
     s->output_cols = attr.is_reduced ? 1 : attr.dim;

@@ -36,8 +36,8 @@ static const struct cfg_key match_keys[] = {
      .type = CFG_BOOL,
      .fallback = "no",
      .unit = "",
-     .meaning = "of dot: whether each vector has one number more than the first input, its last, which is added to its "
-                "similarity",
+     .meaning = "of dot: whether each vector has one number more than the first input, its last, "
+                "which is added to its similarity",
      .offset = offsetof(struct match_keys, bias)},
     {.name = "scale",
      .type = CFG_F32,

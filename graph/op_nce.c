@@ -31,8 +31,8 @@ static const struct cfg_key nce_keys[] = {
      .min = -100,
      .max = 100,
      .unit = "",
-     .meaning = "logarithm of the constant that probabilities are taken to be exp(logit) over; about the logarithm of "
-                "the number of words, so that logits near 0 are a fair beginning",
+     .meaning = "logarithm of the constant that probabilities are taken to be exp(logit) over; "
+                "about the logarithm of the number of words, so that logits near 0 are a fair beginning",
      .offset = offsetof(struct loss_keys, log_z)},
 };
 const struct op_keys op_nce_keys = OP_KEYS(nce_keys, struct loss_keys);

@@ -54,9 +54,9 @@ static const struct cfg_key tree_keys[] = {
      .type = CFG_CHOICE,
      .fallback = "height",
      .unit = "",
-     .meaning = "which nodes of a micro-batch are computed together, never what they are: those of a kind and a "
-                "height; all of a kind that are ready, the lowest kind first; each by itself; as an automaton says "
-                "that compiling learned from trees of data.path, or as agenda where that is shorter",
+     .meaning = "which nodes of a micro-batch are computed together, never what they are: "
+                "those of a kind and a height; all of a kind that are ready, the lowest kind first; each by itself; as "
+                "an automaton says that compiling learned from trees of data.path, or as agenda where that is shorter",
      .offset = offsetof(struct tree_keys, batching),
      .choices = batching_names},
 };

@@ -85,8 +85,8 @@ status schedule_choose(const struct ini *ini, const char *text, uint32_t rules, 
     const char *chosen = schedule_auto(ini);
     if (strncmp(text, OPTIMIZER_AUTO " ", sizeof OPTIMIZER_AUTO) == 0)
         FAIL(INVALID,
-             "expected " OPTIMIZER_AUTO " alone, which takes no keys, found \"%s\"; it stands for %s here, which takes "
-             "them",
+             "expected " OPTIMIZER_AUTO " alone, which takes no keys, found \"%s\"; "
+             "it stands for %s here, which takes them",
              text, chosen);
     return schedule_parse(strcmp(text, OPTIMIZER_AUTO) == 0 ? chosen : text, rules, s);
 }

@@ -204,8 +204,10 @@ void reference_print(FILE *out, bool as_markdown)
     ops_print(out, as_markdown);
     cell_reference_print(out, as_markdown);
     formats_print(out, as_markdown);
-    fprintf(out, as_markdown ? "\n### Optimizers\n\nA name, a learning rate, further keys, as in `adam 0.001 "
-                               "beta1=0.9`\n\n| name | keys and defaults | source |\n|---|---|---|\n"
+    fprintf(out, as_markdown ? "\n### Optimizers\n\n"
+                               "A name, a learning rate, further keys, as in `adam 0.001 beta1=0.9`\n\n"
+                               "| name | keys and defaults | source |\n"
+                               "|---|---|---|\n"
                              : "\nOptimizers: a name, a learning rate, further keys, as in `adam 0.001 beta1=0.9`\n");
     for (uint32_t i = 0; i < OPTIMIZER_ID_COUNT; i++)
         if (!optimizer_table[i].is_internal)
@@ -213,15 +215,16 @@ void reference_print(FILE *out, bool as_markdown)
                         optimizer_table[i].source);
     fprintf(out,
             as_markdown
-                ? "\n### Schedules\n\nA name, then keys, as in `cosine steps=100000 warmup=1000`. At update t every "
-                  "learning "
-                  "rate is multiplied by a factor: up to `warmup` by t / warmup, then by what the name says, n being "
-                  "the number of updates that came before this one since then, and p the pass over this training's "
-                  "data, 1 at first\n\n| name | keys and defaults | factor "
-                  "|\n|---|---|---|\n"
-                : "\nSchedules: a name, then keys, as in `cosine steps=100000 warmup=1000`; at update t <= warmup the "
-                  "factor of every learning rate is t / warmup, then as here, n counting the updates since, "
-                  "p the passes over this training's data\n");
+                ? "\n### Schedules\n\n"
+                  "A name, then keys, as in `cosine steps=100000 warmup=1000`. "
+                  "At update t every learning rate is multiplied by a factor: up to `warmup` by t / warmup, "
+                  "then by what the name says, n being the number of updates that came before this one since then, "
+                  "and p the pass over this training's data, 1 at first\n\n"
+                  "| name | keys and defaults | factor |\n"
+                  "|---|---|---|\n"
+                : "\nSchedules: a name, then keys, as in `cosine steps=100000 warmup=1000`; "
+                  "at update t <= warmup the factor of every learning rate is t / warmup, then as here, "
+                  "n counting the updates since, p the passes over this training's data\n");
     for (uint32_t i = 0; i < SCHEDULE_ID_COUNT; i++)
         named_print(out, as_markdown, schedule_table[i].name, schedule_table[i].params, schedule_table[i].source);
 }

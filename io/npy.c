@@ -95,9 +95,8 @@ static status type_read(struct cursor *c, enum safetensors_type *type)
              "%s: byte %td: expected little-endian elements, found the big-endian type '%.*s'; save it as '<%.*s'",
              c->path, begin - c->file, shown, text, shown - 1, text + 1);
     FAIL(INVALID,
-         "%s: byte %td: expected an element type from '<f2' to '<f8', '<V2' (bfloat16), '|b1', or an integer from "
-         "'|i1' to "
-         "'<u8', found '%.*s'",
+         "%s: byte %td: expected an element type from '<f2' to '<f8', '<V2' (bfloat16), '|b1', "
+         "or an integer from '|i1' to '<u8', found '%.*s'",
          c->path, begin - c->file, shown, text);
 }
 

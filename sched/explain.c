@@ -192,12 +192,11 @@ static void pace_write(FILE *out, const struct cost_model *m, const struct solut
     double limit = i->throughput_limit;
     if (limit > 0 && explain_provisions(m, s, limit, stages, &fewest, 1) > 0) {
         if (fewest.throughput < s->result.throughput * (1 - 1e-9))
-            snprintf(
-                text + at, sizeof text - at,
-                " The fewest units that reach what is asked, for %s examples/s, would cost %s (%s): they would wait "
-                "for one another longer.",
-                words_number(WORDS, fewest.throughput, 4), words_usd(WORDS, fewest.cost),
-                words_change(WORDS, fewest.cost / s->result.cost));
+            snprintf(text + at, sizeof text - at,
+                     " The fewest units that reach what is asked, for %s examples/s, would cost %s (%s): "
+                     "they would wait for one another longer.",
+                     words_number(WORDS, fewest.throughput, 4), words_usd(WORDS, fewest.cost),
+                     words_change(WORDS, fewest.cost / s->result.cost));
         else
             snprintf(text + at, sizeof text - at, " With fewer units what is asked would not be reached.");
     }
@@ -208,11 +207,10 @@ static void stages_write(FILE *out, const struct cost_model *m, const struct sol
 {
     uint32_t slowest = slowest_of(s);
     fputc('\n', out);
-    paragraph(
-        out, "stages", LABEL,
-        "Consecutive layers on one type. A stage computes and moves data at the same time; the longer of the two "
-        "binds it, and the slowest stage sets the throughput of all. Seconds are an example's, on all units of the "
-        "stage.");
+    paragraph(out, "stages", LABEL,
+              "Consecutive layers on one type. A stage computes and moves data at the same time; "
+              "the longer of the two binds it, and the slowest stage sets the throughput of all. "
+              "Seconds are an example's, on all units of the stage.");
     fprintf(out, "  #  %-31s%-21s%7s%10s%9s%7s  %s\n", "layers", "units", "USD/h", "computes", "moves", "busy",
             "bound by");
     for (uint32_t at = 0; at < s->stage_count; at++) stage_write(out, m, s, at, slowest);
@@ -258,10 +256,9 @@ static void layers_write(FILE *out, const struct cost_model *m, const struct sol
                          struct cost_stage *stages)
 {
     fputc('\n', out);
-    paragraph(
-        out, "layers", LABEL,
-        "Where each is, and the best plan with this one layer on another type: the other layers keep their types, "
-        "all units are chosen anew. Seconds are an example's, on one unit.");
+    paragraph(out, "layers", LABEL,
+              "Where each is, and the best plan with this one layer on another type: "
+              "the other layers keep their types, all units are chosen anew. Seconds are an example's, on one unit.");
     fprintf(out, "  %-28s%-16s%-22s%10s   %-22s%11s\n", "layer", "kind", "on", "computes", "next best", "cost");
     for (uint32_t l = 0; l < m->layer_count; l++) layer_write(out, m, s, l, types, stages);
 }

@@ -265,8 +265,8 @@ static const char *const source_sentences[INSTANCE_SOURCE_COUNT] = {
     [INSTANCE_GIVEN] = "as the instance gives them",
     [INSTANCE_MEASURED] = "measured on this machine",
     [INSTANCE_STORED] = "stored: measured elsewhere, not on this machine",
-    [INSTANCE_DECLARED] = ("declared: estimated from its rates in the cluster file, nothing was measured, shares that "
-                           "divide (alpha) included")};
+    [INSTANCE_DECLARED] = ("declared: estimated from its rates in the cluster file, nothing was measured, "
+                           "shares that divide (alpha) included")};
 
 char *explain_sources_text(const struct instance *i, char *buffer, size_t bytes)
 {
@@ -294,11 +294,10 @@ char *explain_sources_text(const struct instance *i, char *buffer, size_t bytes)
         }
     }
     if (assumed > 0)
-        text_add(
-            &t,
-            " How far %s of these %s layer times divide among units (alpha) is assumed, not measured: the numbers of "
-            "units may be off.",
-            assumed == measured ? "all" : words_count(WORDS, assumed), words_count(WORDS, measured));
+        text_add(&t,
+                 " How far %s of these %s layer times divide among units (alpha) is assumed, not measured: "
+                 "the numbers of units may be off.",
+                 assumed == measured ? "all" : words_count(WORDS, assumed), words_count(WORDS, measured));
     return buffer;
 }
 

@@ -41,8 +41,8 @@ status instance_make(struct instance *instance, uint32_t layer_count, uint32_t t
     if (layer_count < 1 || layer_count > INSTANCE_LAYERS_MAX || type_count < 1 || type_count > RESOURCE_TYPES_MAX ||
         (size_t)layer_count * type_count > INSTANCE_CELLS_MAX)
         FAIL(INVALID,
-             "an instance of %u layers and %u types: expected 1 to %u layers, 1 to %u types, and at most %zu "
-             "pairs of them",
+             "an instance of %u layers and %u types: expected 1 to %u layers, 1 to %u types, "
+             "and at most %zu pairs of them",
              layer_count, type_count, INSTANCE_LAYERS_MAX, RESOURCE_TYPES_MAX, INSTANCE_CELLS_MAX);
     uint32_t text_room = 2 * layer_count + type_count + 1;
     size_t types_at = sizeof(struct instance_memory), layers_at = types_at + type_count * sizeof *instance->types,

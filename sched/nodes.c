@@ -29,8 +29,8 @@ static status network_of(const struct cluster *c, uint32_t node, struct instance
         if (first && (first->network_bandwidth != type->network_bandwidth ||
                       first->rates.link_latency != type->rates.link_latency))
             return type_fail(c, type,
-                             "expected the network_bandwidth and link_latency of the other type on its node, or "
-                             "a section [link] for all links");
+                             "expected the network_bandwidth and link_latency of the other type on its node, "
+                             "or a section [link] for all links");
         first = type;
         *network = (struct instance_link){type->network_bandwidth, type->rates.link_latency};
     }
@@ -63,9 +63,8 @@ static status links_complete(const struct cluster *c, struct instance_nodes *n)
                 *link = (struct instance_link){RESOURCE_FIGURE_MAX, 0};
             if (!(link->bandwidth > 0))
                 FAIL(INVALID,
-                     "%s: expected how fast the link from node %s to node %s is, found nothing of it: give [link "
-                     "%s..%s], "
-                     "or [link] for all that have no section; `doctor --cluster` measures them",
+                     "%s: expected how fast the link from node %s to node %s is, found nothing of it: "
+                     "give [link %s..%s], or [link] for all that have no section; `doctor --cluster` measures them",
                      c->path, n->node[a].name, n->node[b].name, n->node[a].name, n->node[b].name);
         }
     return ST_OK;

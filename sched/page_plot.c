@@ -80,29 +80,27 @@ void page_plot_begin(struct page *p, const char *label, const struct page_axis *
                      const struct page_axis *y, const char *y_name)
 {
     double ticks[TICKS_MAX];
-    fprintf(
-        p->out,
-        "<div class=\"plot\"><svg role=\"img\" aria-label=\"%s\" height=\"%.0f\">\n<text x=\"0\" dx=\"-44\" y=\"-8\">%s"
-        "</text>\n",
-        label, HEIGHT, y_name);
+    fprintf(p->out,
+            "<div class=\"plot\"><svg role=\"img\" aria-label=\"%s\" height=\"%.0f\">\n"
+            "<text x=\"0\" dx=\"-44\" y=\"-8\">%s</text>\n",
+            label, HEIGHT, y_name);
     uint32_t count = axis_ticks(y, 6, ticks);
     for (uint32_t t = 0; t < count; t++)
-        fprintf(
-            p->out,
-            "<line class=\"grid\" x1=\"0\" x2=\"100%%\" y1=\"%.1f\" y2=\"%.1f\"/><text x=\"0\" dx=\"-8\" y=\"%.1f\" "
-            "text-anchor=\"end\">%s</text>\n",
-            page_down(y, ticks[t]), page_down(y, ticks[t]), page_down(y, ticks[t]) + 4, words_short(WORDS, ticks[t]));
+        fprintf(p->out,
+                "<line class=\"grid\" x1=\"0\" x2=\"100%%\" y1=\"%.1f\" y2=\"%.1f\"/>"
+                "<text x=\"0\" dx=\"-8\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
+                page_down(y, ticks[t]), page_down(y, ticks[t]), page_down(y, ticks[t]) + 4,
+                words_short(WORDS, ticks[t]));
     count = axis_ticks(x, 5, ticks);
     for (uint32_t t = 0; t < count; t++)
-        fprintf(
-            p->out,
-            "<line class=\"grid\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"%.1f\" y2=\"%.1f\"/><text x=\"%.2f%%\" y=\"%.1f\" "
-            "text-anchor=\"middle\">%s</text>\n",
-            page_across(x, ticks[t]), page_across(x, ticks[t]), HEIGHT, HEIGHT + 5, page_across(x, ticks[t]),
-            HEIGHT + 19, words_short(WORDS, ticks[t]));
+        fprintf(p->out,
+                "<line class=\"grid\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"%.1f\" y2=\"%.1f\"/>"
+                "<text x=\"%.2f%%\" y=\"%.1f\" text-anchor=\"middle\">%s</text>\n",
+                page_across(x, ticks[t]), page_across(x, ticks[t]), HEIGHT, HEIGHT + 5, page_across(x, ticks[t]),
+                HEIGHT + 19, words_short(WORDS, ticks[t]));
     fprintf(p->out,
-            "<line class=\"grid\" x1=\"0\" x2=\"100%%\" y1=\"%.1f\" y2=\"%.1f\"/><text x=\"100%%\" y=\"%.1f\" "
-            "text-anchor=\"end\">%s</text>\n",
+            "<line class=\"grid\" x1=\"0\" x2=\"100%%\" y1=\"%.1f\" y2=\"%.1f\"/>"
+            "<text x=\"100%%\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
             HEIGHT, HEIGHT, HEIGHT + 36, x_name);
 }
 
@@ -216,20 +214,18 @@ static void pipeline_block_write(struct page *p, const struct pipeline_block *bl
     const char *class = batch + 1 == BATCH_FOLLOWED ? " first" : "";
     double left = 100 * block->compute / end, width = 100 * (block->computed - block->compute) / end;
     fprintf(p->out,
-            "<rect class=\"block%s\" x=\"%.3f%%\" y=\"%.1f\" width=\"%.3f%%\" height=\"16\"><title>batch %u in %s: "
-            "computes "
-            "from %s to %s</title></rect>",
+            "<rect class=\"block%s\" x=\"%.3f%%\" y=\"%.1f\" width=\"%.3f%%\" height=\"16\">"
+            "<title>batch %u in %s: computes from %s to %s</title></rect>",
             class, left, top, width, batch + 1, stage, words_seconds(WORDS, block->compute),
             words_seconds(WORDS, block->computed));
     if (width >= PIPELINE_NUMBERS)
         fprintf(p->out, "<text class=\"%s\" x=\"%.3f%%\" y=\"%.1f\" text-anchor=\"middle\">%u</text>",
                 class[0] ? "on" : "strong", left + width / 2, top + 12.5, batch + 1);
-    fprintf(
-        p->out,
-        "<rect class=\"block%s\" x=\"%.3f%%\" y=\"%.1f\" width=\"%.3f%%\" height=\"5\"><title>batch %u in %s: moves on "
-        "from %s to %s</title></rect>\n",
-        class, 100 * block->move / end, top + 17, 100 * (block->moved - block->move) / end, batch + 1, stage,
-        words_seconds(WORDS, block->move), words_seconds(WORDS, block->moved));
+    fprintf(p->out,
+            "<rect class=\"block%s\" x=\"%.3f%%\" y=\"%.1f\" width=\"%.3f%%\" height=\"5\">"
+            "<title>batch %u in %s: moves on from %s to %s</title></rect>\n",
+            class, 100 * block->move / end, top + 17, 100 * (block->moved - block->move) / end, batch + 1, stage,
+            words_seconds(WORDS, block->move), words_seconds(WORDS, block->moved));
 }
 
 /* "2 ms" where words_seconds says "2.00 ms". */
@@ -252,24 +248,22 @@ status page_pipeline(struct page *p)
     double end = pipeline_run(p, blocks), height = rows * PIPELINE_ROW + 4;
     struct page_axis time = {0, end, false};
     double ticks[TICKS_MAX];
-    fprintf(
-        p->out,
-        "<section id=\"pipeline\" aria-labelledby=\"pipeline-title\">\n<h2 id=\"pipeline-title\">The pipeline over time"
-        "</h2>\n<p class=\"note\">The first %u batches of %s examples on their way through the stages, by the "
-        "predicted "
-        "times, forward and backward together. Tall: computing; thin: moving on. Batch %u is the one to follow. In the "
-        "long run a batch is done every %s.</p>\n<div class=\"plot flat\"><svg role=\"img\" aria-label=\"Batches in %s "
-        "over "
-        "time\" height=\"%.0f\">\n",
-        BATCH_COUNT, words_count(WORDS, p->instance->batch), BATCH_FOLLOWED,
-        words_seconds(WORDS, p->instance->batch / p->chosen->result.throughput), words_plural(WORDS, S, "stage"),
-        height + PIPELINE_AXIS);
+    fprintf(p->out,
+            "<section id=\"pipeline\" aria-labelledby=\"pipeline-title\">\n"
+            "<h2 id=\"pipeline-title\">The pipeline over time</h2>\n"
+            "<p class=\"note\">The first %u batches of %s examples on their way through the stages, "
+            "by the predicted times, forward and backward together. Tall: computing; thin: moving on. "
+            "Batch %u is the one to follow. In the long run a batch is done every %s.</p>\n"
+            "<div class=\"plot flat\"><svg role=\"img\" aria-label=\"Batches in %s over time\" height=\"%.0f\">\n",
+            BATCH_COUNT, words_count(WORDS, p->instance->batch), BATCH_FOLLOWED,
+            words_seconds(WORDS, p->instance->batch / p->chosen->result.throughput), words_plural(WORDS, S, "stage"),
+            height + PIPELINE_AXIS);
     uint32_t count = axis_ticks(&time, 5, ticks);
     for (uint32_t t = 0; t < count; t++) {
         double across = page_across(&time, ticks[t]);
         fprintf(p->out,
-                "<line class=\"grid\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"0\" y2=\"%.1f\"/><text x=\"%.2f%%\" y=\"%.1f\" "
-                "text-anchor=\"%s\">%s</text>\n",
+                "<line class=\"grid\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"0\" y2=\"%.1f\"/>"
+                "<text x=\"%.2f%%\" y=\"%.1f\" text-anchor=\"%s\">%s</text>\n",
                 across, across, height, across, height + 16,
                 across < 4    ? "start"
                 : across > 92 ? "end"
@@ -342,8 +336,8 @@ static void marks_write(struct page *p, bool is_above)
         if (!p->marks[i].is_there) continue;
         label_take(&labels, &(struct label_box){narrow_x - 5, down - 5, narrow_x + 5, down + 5});
         fprintf(p->out,
-                "<circle class=\"mark%s\" cx=\"%.2f%%\" cy=\"%.1f\" r=\"%s\"%s><title>%s: %s, %s examples/s%s</title>"
-                "</circle>\n",
+                "<circle class=\"mark%s\" cx=\"%.2f%%\" cy=\"%.1f\" r=\"%s\"%s>"
+                "<title>%s: %s, %s examples/s%s</title></circle>\n",
                 i == 0 ? " first" : "", across, down, i > 0 ? "4" : "6",
                 r->is_feasible ? "" : " stroke-dasharray=\"2 2\"", ESCAPED(s->method, 40), words_usd(WORDS, r->cost),
                 words_number(WORDS, r->throughput, 4), r->is_feasible ? "" : ", infeasible");
@@ -384,20 +378,19 @@ status page_throughput(struct page *p)
     }
     if (page_has_limit(p)) page_range_add(&xs, p->instance->throughput_limit);
     struct page_axis x = page_axis_of(&xs, 4), y = page_axis_of(&ys, 4);
-    fprintf(
-        p->out,
-        "<section id=\"throughput\" aria-labelledby=\"throughput-title\">\n<h2 id=\"throughput-title\">Cost against "
-        "throughput</h2>\n<p class=\"note\">The line is this plan with the fewest units for each throughput, to the "
-        "greatest that the limits allow; points are the methods' plans, dashed ones infeasible.%s</p>\n",
-        page_has_limit(p) ? " Left of the dashed line is less than what is asked." : "");
+    fprintf(p->out,
+            "<section id=\"throughput\" aria-labelledby=\"throughput-title\">\n"
+            "<h2 id=\"throughput-title\">Cost against throughput</h2>\n"
+            "<p class=\"note\">The line is this plan with the fewest units for each throughput, "
+            "to the greatest that the limits allow; points are the methods' plans, dashed ones infeasible.%s</p>\n",
+            page_has_limit(p) ? " Left of the dashed line is less than what is asked." : "");
     page_plot_begin(p, "Cost in USD against throughput in examples a second", &x, "examples/s", &y, "USD");
     if (page_has_limit(p)) {
         double at = page_across(&x, p->instance->throughput_limit);
         fprintf(p->out,
-                "<rect class=\"below\" x=\"0\" y=\"0\" width=\"%.2f%%\" height=\"%.0f\"/><line class=\"limit\" "
-                "x1=\"%.2f%%\" "
-                "x2=\"%.2f%%\" y1=\"0\" y2=\"%.0f\"/><text x=\"%.2f%%\" dx=\"%d\" y=\"-8\" text-anchor=\"%s\">asked: %s"
-                "</text>\n",
+                "<rect class=\"below\" x=\"0\" y=\"0\" width=\"%.2f%%\" height=\"%.0f\"/>"
+                "<line class=\"limit\" x1=\"%.2f%%\" x2=\"%.2f%%\" y1=\"0\" y2=\"%.0f\"/>"
+                "<text x=\"%.2f%%\" dx=\"%d\" y=\"-8\" text-anchor=\"%s\">asked: %s</text>\n",
                 at, HEIGHT, at, at, HEIGHT, at, at > 70 ? 4 : 0,
                 at > 70   ? "end"
                 : at < 30 ? "start"
@@ -472,8 +465,8 @@ void page_learning(struct page *p)
     struct page_axis x = page_axis_of(&xs, 10), y = page_axis_of(&ys, 4);
     fprintf(p->out,
             "<section id=\"learning\" aria-labelledby=\"learning-title\">\n<h2 id=\"learning-title\">Learning</h2>\n"
-            "<p class=\"note\">Cost of the best plan so far against the number of plans evaluated, of the methods that "
-            "search.</p>\n");
+            "<p class=\"note\">Cost of the best plan so far against the number of plans evaluated, "
+            "of the methods that search.</p>\n");
     page_plot_begin(p, "Cost of the best plan so far against evaluations", &x, "evaluations", &y, "USD");
     for (uint32_t i = 0, drawn = 0; i < p->count; i++)
         if (curve_begins(&p->solutions[i]) < p->solutions[i].curve_count)

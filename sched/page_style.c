@@ -6,8 +6,8 @@
 const char page_style[] =
     ":root{color-scheme:light dark;--paper:#fcfcfb;--ink:#1c1e22;--soft:#5b616b;--line:#e2e4e8;--fill:#ccd1d9;"
     "--accent:#1f5bc6;--on:#fff;--tint:31,91,198}\n"
-    "@media "
-    "(prefers-color-scheme:dark){:root{--paper:#131519;--ink:#e6e8ec;--soft:#a3aab5;--line:#2b2f36;--fill:#454b56;"
+    "@media (prefers-color-scheme:dark){"
+    ":root{--paper:#131519;--ink:#e6e8ec;--soft:#a3aab5;--line:#2b2f36;--fill:#454b56;"
     "--accent:#8ab1ff;--on:#10131a;--tint:100,148,245}}\n"
     "*{box-sizing:border-box}\n"
     "html{-webkit-text-size-adjust:100%}\n"

@@ -65,11 +65,11 @@ static void layer_row(struct page *p, uint32_t layer, const uint32_t *types, uin
 
 static void layer_table(struct page *p, const char *label, const uint32_t *types, uint32_t count)
 {
-    fprintf(
-        p->out,
-        "<div class=\"box\" role=\"region\" tabindex=\"0\" aria-label=\"%s\">\n<table class=\"heat\">\n<thead><tr><th "
-        "scope=\"col\">layer</th>",
-        label);
+    fprintf(p->out,
+            "<div class=\"box\" role=\"region\" tabindex=\"0\" aria-label=\"%s\">\n"
+            "<table class=\"heat\">\n"
+            "<thead><tr><th scope=\"col\">layer</th>",
+            label);
     for (uint32_t t = 0; t < count; t++)
         fprintf(p->out, "<th scope=\"col\" title=\"%s\">%s<small>%s USD/h</small></th>", TYPE_NAME(p, types[t], 127),
                 TYPE_NAME(p, types[t], 40), words_price(WORDS, p->model.price[types[t]]));
@@ -113,16 +113,15 @@ void page_layers(struct page *p)
                                                         "to 10 times", "to 30 times",  "more"};
     static const char *const tints[LEVEL_COUNT + 1] = {".38", ".27", ".17", ".09", ".04", "0"};
     uint32_t seen[FOLDED_TYPES_MAX], count = types_seen(p, seen), T = p->model.type_count;
-    fprintf(
-        p->out,
-        "<section id=\"layers\" aria-labelledby=\"layers-title\">\n<h2 id=\"layers-title\">Layers on types</h2>\n"
-        "<p class=\"note\">What computing a layer takes on one unit of a type. A frame and a dot mark the type that "
-        "the "
-        "plan has chosen; it need not be a layer's cheapest, because data that crosses to another type must be moved, "
-        "and units are whole and limited.</p>\n"
-        "<input class=\"choice\" type=\"radio\" name=\"by\" id=\"by-seconds\" checked=\"checked\"/><label "
-        "for=\"by-seconds\">seconds an example</label>\n<input class=\"choice\" type=\"radio\" name=\"by\" "
-        "id=\"by-usd\"/><label for=\"by-usd\">USD a million examples</label>\n");
+    fprintf(p->out,
+            "<section id=\"layers\" aria-labelledby=\"layers-title\">\n<h2 id=\"layers-title\">Layers on types</h2>\n"
+            "<p class=\"note\">What computing a layer takes on one unit of a type. "
+            "A frame and a dot mark the type that the plan has chosen; it need not be a layer's cheapest, "
+            "because data that crosses to another type must be moved, and units are whole and limited.</p>\n"
+            "<input class=\"choice\" type=\"radio\" name=\"by\" id=\"by-seconds\" checked=\"checked\"/>"
+            "<label for=\"by-seconds\">seconds an example</label>\n"
+            "<input class=\"choice\" type=\"radio\" name=\"by\" id=\"by-usd\"/>"
+            "<label for=\"by-usd\">USD a million examples</label>\n");
     layer_table(
         p, T > count ? "Layers on the types that matter, scrolls sideways" : "Layers on all types, scrolls sideways",
         seen, count);
@@ -148,11 +147,11 @@ void page_layers(struct page *p)
 void page_reasons(struct page *p)
 {
     const struct solution *s = p->chosen;
-    fprintf(p->out, "<section id=\"reasons\" aria-labelledby=\"reasons-title\">\n<h2 id=\"reasons-title\">Each layer "
-                    "elsewhere</h2>\n"
-                    "<p class=\"note\">The best plan with this one layer on another type: the other layers keep their "
-                    "types, all units "
-                    "are chosen anew. Its cost against this plan's, and what would be otherwise.</p>\n");
+    fprintf(p->out, "<section id=\"reasons\" aria-labelledby=\"reasons-title\">\n"
+                    "<h2 id=\"reasons-title\">Each layer elsewhere</h2>\n"
+                    "<p class=\"note\">The best plan with this one layer on another type: "
+                    "the other layers keep their types, all units are chosen anew. "
+                    "Its cost against this plan's, and what would be otherwise.</p>\n");
     for (uint32_t l = 0; l < p->model.layer_count; l++) {
         const struct explain_change *change = &p->changes[l];
         char text[WORDS_BYTES] = "infeasible";
@@ -197,8 +196,8 @@ static void method_row(struct page *p, uint32_t at, bool is_wide, double least, 
         double low = least * 0.9;
         double width = most > 0 ? is_wide ? log(r->cost / low) / log(most / low) : r->cost / most : 0;
         fprintf(p->out,
-                "<td>%s</td><td>%s</td><td class=\"wide\" aria-hidden=\"true\"><span class=\"bar%s\"><i "
-                "style=\"width:%.2f%%\"></i></span></td>",
+                "<td>%s</td><td>%s</td><td class=\"wide\" aria-hidden=\"true\"><span class=\"bar%s\">"
+                "<i style=\"width:%.2f%%\"></i></span></td>",
                 words_number(WORDS, r->cost, 4), words_change(WORDS, r->cost / p->reference), at == 0 ? "" : " other",
                 100 * width);
     } else {
@@ -218,20 +217,21 @@ void page_methods(struct page *p)
     double least, most;
     bool is_wide = costs_are_wide(p, &least, &most);
     fprintf(p->out,
-            "<section id=\"methods\" aria-labelledby=\"methods-title\">\n<h2 id=\"methods-title\">Methods side by "
-            "side</h2>\n"
-            "<p class=\"note\">Cost of each method's plan, and how far it is over %s.%s The first is the plan of this "
-            "page.</p>\n<div class=\"box\" role=\"region\" tabindex=\"0\" aria-label=\"Methods, scrolls "
-            "sideways\">\n<table "
-            "class=\"methods\">\n<thead><tr><th scope=\"col\">#</th><th scope=\"col\" class=\"left\">method</th><th "
-            "scope=\"col\">cost USD</th><th scope=\"col\">over %s</th><th scope=\"col\" class=\"wide\"><span "
-            "class=\"sr\">bar</span></th><th "
-            "scope=\"col\">examples/s</th>",
+            "<section id=\"methods\" aria-labelledby=\"methods-title\">\n"
+            "<h2 id=\"methods-title\">Methods side by side</h2>\n"
+            "<p class=\"note\">Cost of each method's plan, "
+            "and how far it is over %s.%s The first is the plan of this page.</p>\n"
+            "<div class=\"box\" role=\"region\" tabindex=\"0\" aria-label=\"Methods, scrolls sideways\">\n"
+            "<table class=\"methods\">\n"
+            "<thead><tr><th scope=\"col\">#</th><th scope=\"col\" class=\"left\">method</th>"
+            "<th scope=\"col\">cost USD</th><th scope=\"col\">over %s</th><th scope=\"col\" class=\"wide\">"
+            "<span class=\"sr\">bar</span></th><th scope=\"col\">examples/s</th>",
             p->is_proven ? "the proven least" : "the least found", is_wide ? " Bars are on a logarithmic scale." : "",
             p->is_proven ? "proven" : "least");
     if (page_has_limit(p)) fprintf(p->out, "<th scope=\"col\">of asked</th>");
-    fprintf(p->out, "<th scope=\"col\">stages</th><th scope=\"col\">evaluations</th><th scope=\"col\">time</th><th "
-                    "scope=\"col\" class=\"left\">ended by</th></tr></thead>\n<tbody>\n");
+    fprintf(p->out, "<th scope=\"col\">stages</th><th scope=\"col\">evaluations</th><th scope=\"col\">time</th>"
+                    "<th scope=\"col\" class=\"left\">ended by</th></tr></thead>\n"
+                    "<tbody>\n");
     for (uint32_t i = 0; i < p->count; i++) method_row(p, i, is_wide, least, most);
     fprintf(p->out, "</tbody></table></div>\n");
     const struct solution *s = p->chosen;
@@ -248,21 +248,21 @@ void page_units(struct page *p)
 {
     const struct solution *s = p->chosen;
     uint32_t used_count = 0;
-    fprintf(p->out, "<section id=\"units\" aria-labelledby=\"units-title\">\n<h2 id=\"units-title\">Units</h2>\n<p "
-                    "class=\"note\">How many units of a type all its stages have, of how many there are.</p>\n<ol "
-                    "class=\"rows\">\n");
+    fprintf(p->out, "<section id=\"units\" aria-labelledby=\"units-title\">\n"
+                    "<h2 id=\"units-title\">Units</h2>\n"
+                    "<p class=\"note\">How many units of a type all its stages have, of how many there are.</p>\n"
+                    "<ol class=\"rows\">\n");
     for (uint32_t t = 0; t < p->model.type_count; t++) {
         uint64_t units = 0;
         for (uint32_t i = 0; i < s->stage_count; i++) units += s->stages[i].type == t ? s->stages[i].k : 0;
         if (units == 0) continue;
         used_count++;
         double limit = p->model.limit[t], used = (double)units;
-        fprintf(
-            p->out,
-            "<li><div><b>%s</b><small>%s USD/h a unit</small></div><div aria-hidden=\"true\"><span class=\"bar\"><i "
-            "style=\"width:%.2f%%\"></i></span></div><div class=\"figures\">%s of %s, %s USD/h</div></li>\n",
-            TYPE_NAME(p, t, 40), words_price(WORDS, p->model.price[t]), fmin(100, 100 * used / limit),
-            words_count(WORDS, used), words_count(WORDS, limit), words_price(WORDS, used * p->model.price[t]));
+        fprintf(p->out,
+                "<li><div><b>%s</b><small>%s USD/h a unit</small></div><div aria-hidden=\"true\"><span class=\"bar\">"
+                "<i style=\"width:%.2f%%\"></i></span></div><div class=\"figures\">%s of %s, %s USD/h</div></li>\n",
+                TYPE_NAME(p, t, 40), words_price(WORDS, p->model.price[t]), fmin(100, 100 * used / limit),
+                words_count(WORDS, used), words_count(WORDS, limit), words_price(WORDS, used * p->model.price[t]));
     }
     fprintf(p->out, "</ol>\n");
     if (used_count < p->model.type_count)

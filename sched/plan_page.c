@@ -136,8 +136,8 @@ static void stage_row(struct page *p, uint32_t at)
     fprintf(p->out, "<li><div><b>%u. %s</b><small>%s %s, %s USD/h</small></div>\n", at + 1, STAGE_NAME(p, stage, 24),
             words_count(WORDS, k), TYPE_NAME(p, stage->type, 32), words_price(WORDS, p->model.price[stage->type] * k));
     fprintf(p->out,
-            "<div aria-hidden=\"true\"><span class=\"bar\"><i style=\"width:%.2f%%\"></i></span><span class=\"bar "
-            "moves\"><i style=\"width:%.2f%%\"></i></span></div>\n",
+            "<div aria-hidden=\"true\"><span class=\"bar\"><i style=\"width:%.2f%%\"></i></span>"
+            "<span class=\"bar moves\"><i style=\"width:%.2f%%\"></i></span></div>\n",
             fmin(100, 100 * compute / tau), fmin(100, 100 * move / tau));
     fprintf(p->out, "<div class=\"figures\">computes %s%s<br/>moves %s%s</div></li>\n", words_seconds(WORDS, compute),
             compute >= move && stage->et >= tau * (1 - 1e-9) ? ", slowest" : "", words_seconds(WORDS, move),
@@ -150,9 +150,9 @@ static void stages(struct page *p)
     fprintf(p->out,
             "<section id=\"stages\" aria-labelledby=\"stages-title\">\n<h2 id=\"stages-title\">Stages</h2>\n"
             "<p class=\"note\">Consecutive layers on one type form a stage. Seconds an example, on all its units: "
-            "computing "
-            "(solid) and moving data to the next stage and back (hatched) happen at the same time, and the longer one "
-            "binds. A full bar is the slowest stage's %s, which sets the throughput of all.</p>\n<ol class=\"rows\">\n",
+            "computing (solid) and moving data to the next stage and back (hatched) happen at the same time, "
+            "and the longer one binds. A full bar is the slowest stage's %s, which sets the throughput of all.</p>\n"
+            "<ol class=\"rows\">\n",
             words_seconds(WORDS, tau));
     for (uint32_t stage = 0; stage < p->chosen->stage_count; stage++) stage_row(p, stage);
     fprintf(p->out, "</ol>\n</section>\n");
@@ -163,9 +163,16 @@ static void stages(struct page *p)
 void page_head(FILE *out, const char *title)
 {
     fprintf(out,
-            "<!DOCTYPE html>\n<html lang=\"en\" xmlns=\"http://www.w3.org/1999/xhtml\">\n<head>\n<meta "
-            "charset=\"utf-8\"/>\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<meta "
-            "name=\"color-scheme\" content=\"light dark\"/>\n<title>%s</title>\n<style>\n%s</style>\n</head>\n"
+            "<!DOCTYPE html>\n"
+            "<html lang=\"en\" xmlns=\"http://www.w3.org/1999/xhtml\">\n"
+            "<head>\n"
+            "<meta charset=\"utf-8\"/>\n"
+            "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
+            "<meta name=\"color-scheme\" content=\"light dark\"/>\n"
+            "<title>%s</title>\n"
+            "<style>\n"
+            "%s</style>\n"
+            "</head>\n"
             "<body>\n",
             title, page_style);
 }

@@ -69,8 +69,8 @@ char *ralp_text(const struct ralp *r, const char *net, const char *last_layer, c
         break;
     case RALP_NOT_SKEWED:
         snprintf(buffer, bytes,
-                 "%s is not split: the skewness of its parameters is %.2f, which is not below %.2f: too many lie in "
-                 "its first layers",
+                 "%s is not split: the skewness of its parameters is %.2f, which is not below %.2f: "
+                 "too many lie in its first layers",
                  net, r->skewness, r->threshold);
         break;
     case RALP_NOTHING_BEHIND:

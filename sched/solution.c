@@ -45,13 +45,13 @@ char *solution_infeasible_text(const struct solution *s, char *buffer, size_t by
                  type->limit);
     else if (s->result.is_limit_reached)
         snprintf(buffer, bytes,
-                 "infeasible: at most %.6g examples/s of %.6g asked: stage %s on %s is the slowest, and all %u units "
-                 "of %s are used",
+                 "infeasible: at most %.6g examples/s of %.6g asked: stage %s on %s is the slowest, "
+                 "and all %u units of %s are used",
                  s->result.throughput, instance->throughput_limit, name, type->name, type->limit, type->name);
     else
         snprintf(buffer, bytes,
-                 "infeasible: at most %.6g examples/s of %.6g asked: stage %s on %s is the slowest, and more units "
-                 "would not make it faster",
+                 "infeasible: at most %.6g examples/s of %.6g asked: stage %s on %s is the slowest, "
+                 "and more units would not make it faster",
                  s->result.throughput, instance->throughput_limit, name, type->name);
     return buffer;
 }

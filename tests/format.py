@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds the tree to its layout where .clang-format alone would take longer: blanks, tabs, ends of files, columns, includes, comments.
+"""Holds the tree to its layout where .clang-format alone would take longer: blanks, tabs, ends of files, columns, includes, comments, texts.
 
     python3 tests/format.py [-v] [FILE...]        prints TAP; -v: every place that counts; without FILE: all tracked or new files
 
@@ -98,6 +98,26 @@ def comments_wide(f):
         inside = (inside or begins) and "*/" not in words
 
 
+def texts_cut(f):
+    """Texts in several literals that are cut in mid-phrase. Good is behind a line end, a sentence, a clause, a bracket or a column,
+    before a bracket, a tag or a flag, and where the next word has no room. Only cuts at a blank count: others have their reasons."""
+    for n in [n for n, line in enumerate(lines[f][1:], 1) if line.lstrip()[:1] == '"']:
+        above, line = lines[f][n - 1], lines[f][n].lstrip()
+        room = COLUMNS - 2 if above.endswith("\\") else COLUMNS
+        above = above.rstrip(" \\")
+        last = re.search(r'"((?:\\.|[^"\\])*[^ ]) "$', above)
+        word = re.match(r'"((?:\\.|[^"\\ ])+)( ?)("[^"]*$)?', line)
+        if last is None or word is None:
+            continue
+        phrase = last[1].replace("\\\\", "")
+        if "\\n" in re.sub(r"^(\\n)+|\\n$", "", phrase):
+            yield f"{f}:{n}: cut in mid-line, with a line end before"
+        elif not re.search(r"""([.?!;:,|)\]}>]|\\n)['`"\\]*$""", phrase) and word[1][0] not in "([{<-|":
+            added = len(word[1]) + len(word[2]) + (len(word[3]) - 1 if word[3] else 0)
+            if len(above) + added <= room:
+                yield f"{f}:{n}: cut before \"{word[1]}\""
+
+
 check("no line ends in a blank", found(r"[ \t\r]+(?=\n)", text, "blank"))
 check("no tab", found(r"\t", text, "tab"))
 check("files end in one line feed", [f for f, t in text.items() if t and (not t.endswith("\n") or t.endswith("\n\n"))])
@@ -107,6 +127,7 @@ check("never two empty lines in C", found(r"\n\n\n", code, "empty"))
 check("includes are in the order of folders", [w for f in code for w in include_order(f)])
 check("comments behind lines that follow each other are aligned", [w for f in code for w in comments_apart(f)])
 check("rows of flags and keys name their members", found(r'\{[\s\\]*(?:"[^"\n]*"|#\w+),[\s\\]*(?:FLAG|CFG)_', code, "a row without names"))
+check("texts are cut where a phrase ends, or where the next word has no room", [w for f in code for w in texts_cut(f)])
 check("a star stands at the name of its pointer", found(r"(?m)^ +(?:const )?(?:struct )?\w+ \* \w+;", code, "a star apart"))
 print(f"1..{count}")
 sys.exit(failed != 0)

@@ -91,7 +91,7 @@ status trust_check(const char *key, const char *path, const char *graph)
     if (realpath(folder, home) == NULL) FAIL(IO, "%s: %s", folder, strerror(errno));
     if (resolve(path, resolved) && is_below(resolved, home)) return ST_OK;
     FAIL(USAGE,
-         "%s: its %s would write to %s, outside its own folder %s; the graph may be a stranger's, so you have to allow "
-         "it: --trust-paths, or --set %s=PATH",
+         "%s: its %s would write to %s, outside its own folder %s; "
+         "the graph may be a stranger's, so you have to allow it: --trust-paths, or --set %s=PATH",
          graph, key, path, home, key);
 }

@@ -159,8 +159,8 @@ static void machine_tell(const struct bench *b)
                words_size(left, available), m.huge_pages);
     bench_line("         medians of %u repeats, each after one of its limit; share: of that limit, median",
                b->repeats);
-    markdown_line("heterps-run %s on %s, %u core%s, %s, memory of %s; medians of %u repeats, each after one of its "
-                  "limit; share: of that limit, median.\n",
+    markdown_line("heterps-run %s on %s, %u core%s, %s, memory of %s; "
+                  "medians of %u repeats, each after one of its limit; share: of that limit, median.\n",
                   HETERPS_VERSION, cpu, b->cores.count, words_s(b->cores.count), b->isa_name, all, b->repeats);
     markdown_line("| subject | figure | threads | median | least - greatest | unit | limit | share |\n"
                   "|---|---|---:|---:|---:|---|---:|---:|");

@@ -250,10 +250,9 @@ static void found_tell(const struct found *f)
                                                  {"wait", wait},
                                                  {"rows", f->phases.rows}}},
                true);
-    bench_line(
-        "      %.0f of %.0f GFLOP/s; forward %.0f%%, backward %.0f%%, update %.0f%%, waiting %.0f%%; beside it rows "
-        "found %.0f%%",
-        gflops, f->peak, 100 * forward, 100 * backward, 100 * update, 100 * wait, 100 * f->phases.rows);
+    bench_line("      %.0f of %.0f GFLOP/s; forward %.0f%%, backward %.0f%%, update %.0f%%, waiting %.0f%%; "
+               "beside it rows found %.0f%%",
+               gflops, f->peak, 100 * forward, 100 * backward, 100 * update, 100 * wait, 100 * f->phases.rows);
 }
 
 /* Measures one model on `threads` threads, in the given precision; NULL: in the settings'. */

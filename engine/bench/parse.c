@@ -125,8 +125,8 @@ status bench_parse_check(const struct bench *b)
     for (size_t i = 0; i < FORMAT_COUNT; i++)
         if (b->o->what == NULL || strcmp(b->o->what, formats[i].name) == 0) return ST_OK;
     FAIL(USAGE,
-         "bench parse: expected criteo, criteo-shuffled, criteo-cached, criteo-blocks, csv, csv-quoted, libsvm or "
-         "libffm, found \"%s\"",
+         "bench parse: expected criteo, criteo-shuffled, criteo-cached, criteo-blocks, csv, csv-quoted, "
+         "libsvm or libffm, found \"%s\"",
          b->o->what);
 }
 

@@ -48,8 +48,8 @@ static const struct flag global_flags[] = {
     {.name = "--blas",
      .type = FLAG_TEXT,
      .value = "WHEN",
-     .meaning = "rounded products on cards of other compute capabilities than 9.0: auto (by cuBLASLt, if installed), "
-                "off; default: auto",
+     .meaning = "rounded products on cards of other compute capabilities than 9.0: "
+                "auto (by cuBLASLt, if installed), off; default: auto",
      .offset = offsetof(struct global_options, blas)},
 };
 #define CARD_FLAGS      2u

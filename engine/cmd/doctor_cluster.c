@@ -413,8 +413,8 @@ static status run(const char *const *positionals, const void *options_pointer)
     (void)positionals;
     TRY(run_place_take(&run, &o->run));
     if (run.nodes.place.count == 0)
-        FAIL(USAGE, "expected the flags by which a training finds its nodes: --nodes, --rank, --key-file; or, for one "
-                    "machine, heterps-run launch --local 2 -- doctor --cluster");
+        FAIL(USAGE, "expected the flags by which a training finds its nodes: --nodes, --rank, --key-file; "
+                    "or, for one machine, heterps-run launch --local 2 -- doctor --cluster");
     /* Node 0 speaks for all; the others print only warnings and errors. */
     if (run.nodes.place.rank > 0) log_open(LOG_TEXT, log_verbosity() > 0 ? 1 : -1);
     struct look *l = calloc(1, sizeof *l);
@@ -432,17 +432,18 @@ const struct command command_doctor_cluster = {
     .name = "doctor --cluster",
     .positionals = "",
     .summary = "look at the links between the nodes of a training: who meets whom, how fast, and what is wrong",
-    .help =
-        "heterps-run launch --local 4 -- doctor --cluster\n"
-        "heterps-run doctor --cluster --nodes 10.0.0.1:4711,10.0.0.2:4711 --rank 0 --key-file cluster.key\n\n"
-        "Start it on every node, with the flags by which a training finds its nodes. Nodes meet as for training, over "
-        "the "
-        "same sealed\nlinks; node 0 prints a line a node and a line a pair: the route, the key, the path's MTU, the "
-        "median of small messages\nthere and back, bytes a second each way and both at once, and how far the clocks "
-        "are apart; and below a line what is\nwrong or slow. Each node says by itself whom it waits for after two "
-        "seconds. Exit status is 1 if anything fails, and 75 if node 0 is not found or a node is lost.\n"
-        "--log json writes the events `link`, `doctor` and `verdict`; --links FILE the [link] sections by which `plan` "
-        "knows what a cut costs.",
+    .help = "heterps-run launch --local 4 -- doctor --cluster\n"
+            "heterps-run doctor --cluster --nodes 10.0.0.1:4711,10.0.0.2:4711 --rank 0 --key-file cluster.key\n\n"
+            "Start it on every node, with the flags by which a training finds its nodes. "
+            "Nodes meet as for training, over the same sealed\n"
+            "links; node 0 prints a line a node and a line a pair: the route, the key, the path's MTU, "
+            "the median of small messages\n"
+            "there and back, bytes a second each way and both at once, and how far the clocks are apart; "
+            "and below a line what is\n"
+            "wrong or slow. Each node says by itself whom it waits for after two seconds. "
+            "Exit status is 1 if anything fails, and 75 if node 0 is not found or a node is lost.\n"
+            "--log json writes the events `link`, `doctor` and `verdict`; "
+            "--links FILE the [link] sections by which `plan` knows what a cut costs.",
     .flags = flags,
     .flag_count = sizeof flags / sizeof *flags,
     .options_bytes = sizeof(struct cluster_options),

@@ -105,8 +105,8 @@ static status coordinator_find(struct launch *l)
     if (*address == 0 || (is_loopback(address) && is_spread)) address = l->hosts.host[0].name;
     if (is_loopback(address) && is_spread)
         FAIL(USAGE,
-             "--hosts: the others do not reach the first host at %s: give the name that they know it by, or, behind "
-             "--, --coordinator ADDRESS:PORT",
+             "--hosts: the others do not reach the first host at %s: give the name that they know it by, "
+             "or, behind --, --coordinator ADDRESS:PORT",
              address);
     return heap_text(&l->place[1], strchr(address, ':') ? "--coordinator=[%s]:%u" : "--coordinator=%s:%u", address,
                      NODE_PORT);

@@ -46,8 +46,8 @@ static status node_start(const struct launch_order *o, const char *directory, ch
     struct cores cores;
     if (chdir(directory) != 0)
         FAIL(USAGE,
-             "%s: %s: every host needs the directory in which launch is started, with the graph and the data by the "
-             "same paths",
+             "%s: %s: every host needs the directory in which launch is started, "
+             "with the graph and the data by the same paths",
              directory, strerror(errno));
     cores_allowed(&cores);
     const pid_t self = getpid();

@@ -101,8 +101,8 @@ void manual_print(FILE *out)
             ".SH NAME\nheterps\\-run \\- trains and serves sparse deep models\n"
             ".SH SYNOPSIS\n"
             ".B heterps\\-run compile\n.I model.cfg\n.B \\-o\n.I graph.bin\n.br\n"
-            ".B heterps\\-run\n.I graph.bin\n.B \\-\\-data\n.I train.tsv\n[\\fB\\-\\-eval\\fR \\fItest.tsv\\fR] "
-            "[\\fB\\-\\-out\\fR \\fIDIR\\fR]\n.br\n"
+            ".B heterps\\-run\n.I graph.bin\n.B \\-\\-data\n.I train.tsv\n"
+            "[\\fB\\-\\-eval\\fR \\fItest.tsv\\fR] [\\fB\\-\\-out\\fR \\fIDIR\\fR]\n.br\n"
             ".B heterps\\-run predict\n.I graph.bin\n.B \\-\\-model\n.I DIR\n.B \\-\\-data\n.I new.tsv\n.br\n"
             ".B heterps\\-run serve\n.I graph.bin\n.B \\-\\-model\n.I DIR\n.B \\-\\-listen\n.I ADDR:PORT\n.br\n"
             ".B heterps\\-run help\n[\\fIWORD\\fR]\n",
@@ -126,8 +126,9 @@ void manual_print(FILE *out)
           ".TP\n.B HETERPS_GPU\nWhat \\fB\\-\\-gpu\\fR is where it is not given: off, auto or on.\n"
           ".TP\n.B XDG_CACHE_HOME\nWhere profiles are kept, in heterps; default: ~/.cache.\n"
           ".SH \"SEE ALSO\"\n"
-          "\\fBheterps\\-run help settings\\fR lists every setting of a model, \\fBheterps\\-run help notices\\fR the "
-          "licences of the\nlibraries in the program.\n",
+          "\\fBheterps\\-run help settings\\fR lists every setting of a model, "
+          "\\fBheterps\\-run help notices\\fR the licences of the\n"
+          "libraries in the program.\n",
           out);
 }
 
@@ -147,8 +148,8 @@ void completion_print(FILE *out)
     const struct flag *flags = command_global_flags(&count);
     fputs("# Completion of heterps-run in bash, made by `heterps-run help bash`.\n"
           "_heterps_run() {\n"
-          "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} verb=train verbs flags "
-          "valued i\n"
+          "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} "
+          "verb=train verbs flags valued i\n"
           "    verbs='help ",
           out);
     for (size_t i = 0; (c = command_at(i, &title)) != NULL; i++) fprintf(out, "%s ", c->name);
@@ -186,8 +187,8 @@ void completion_print(FILE *out)
           "        return ;;\n"
           "    esac\n"
           "    case $word in -*) COMPREPLY=($(compgen -W \"$flags\" -- \"$word\")); return ;; esac\n"
-          "    if [ \"$COMP_CWORD\" = 1 ] || [ \"$before\" = -- ]; then "
-          "COMPREPLY=($(compgen -W \"$verbs\" -- \"$word\")); fi\n"
+          "    if [ \"$COMP_CWORD\" = 1 ] || [ \"$before\" = -- ]; "
+          "then COMPREPLY=($(compgen -W \"$verbs\" -- \"$word\")); fi\n"
           "    COMPREPLY+=($(compgen -f -- \"$word\"))\n"
           "}\n"
           "complete -o filenames -F _heterps_run heterps-run\n",

@@ -75,8 +75,8 @@ status plan_trees_run(const struct plan_trees_flags *f)
     struct cluster cluster = {0};
     if (source->graph_path == NULL || source->cluster_path == NULL || source->instance_path || source->layers_path ||
         source->net)
-        FAIL(USAGE, "--trees places the nodes of a graph's trees on a cluster: give GRAPH and --cluster FILE, and "
-                    "neither --instance, --layers nor --net");
+        FAIL(USAGE, "--trees places the nodes of a graph's trees on a cluster: "
+                    "give GRAPH and --cluster FILE, and neither --instance, --layers nor --net");
     stop_listen(NULL, NULL);
     TRY(graph_open_set(&graph, source->graph_path, source->set, source->set_count));
     status st = cluster_read(&cluster, source->cluster_path);

@@ -111,8 +111,8 @@ MUST_USE status run_shown_check(const struct run_shown *shown);
         {.name = "--metrics",                                                                                          \
          .type = FLAG_TEXT,                                                                                            \
          .value = "ADDR:PORT",                                                                                         \
-         .meaning = "with --nodes: answer GET /metrics (figures for Prometheus), /healthz and /readyz at PORT + the "  \
-                    "node's rank",                                                                                     \
+         .meaning = "with --nodes: answer GET /metrics (figures for Prometheus), "                                     \
+                    "/healthz and /readyz at PORT + the node's rank",                                                  \
          .offset = offsetof(TYPE, SHOWN.metrics)},                                                                     \
         {.name = "--token-file",                                                                                       \
          .type = FLAG_TEXT,                                                                                            \

@@ -44,8 +44,8 @@ static const struct flag flags[] = {
     {.name = "--bytes",
      .type = FLAG_TEXT,
      .value = "SIZE",
-     .meaning = "size of the table of gather, update and lookup (default: half of the free memory, at most 8GiB), of "
-                "disk's file (1GiB), of card's copies (256MiB)",
+     .meaning = "size of the table of gather, update and lookup (default: half of the free memory, at most 8GiB), "
+                "of disk's file (1GiB), of card's copies (256MiB)",
      .offset = OFFSET(bytes)},
     {.name = "--vocab",
      .type = FLAG_U32,
@@ -115,24 +115,22 @@ const struct command command_bench = {
         "    gather   rows of a table looked up and summed; limit: random rows read\n"
         "    update   rows of a table updated; limit: random rows read and written\n"
         "    lookup   keys of micro-batches that become rows; limit: random rows read\n"
-        "    parse    text that becomes micro-batches, of all formats or FORMAT: criteo, criteo-shuffled, "
-        "criteo-cached, criteo-blocks, csv, "
-        "csv-quoted, libsvm,\n"
+        "    parse    text that becomes micro-batches, of all formats or FORMAT: "
+        "criteo, criteo-shuffled, criteo-cached, criteo-blocks, csv, csv-quoted, libsvm,\n"
         "             libffm; limit: the text read and dropped\n"
         "    ring     numbers between two threads; limit: a plain ring\n"
-        "    disk     blocks of 4 KiB at random places of a file in DIRECTORY (default: the present one), 1 to 256 in "
-        "flight, by io_uring\n"
+        "    disk     blocks of 4 KiB at random places of a file in DIRECTORY (default: the present one), "
+        "1 to 256 in flight, by io_uring\n"
         "             and by threads; limit: a bare ring\n"
         "    net      messages between two processes over loopback, dense sums by two and by four, plain and sealed; "
-        "limit: "
-        "the same bytes\n             through plain sockets\n"
+        "limit: the same bytes\n"
+        "             through plain sockets\n"
         "    trees    batches of the nodes of random trees and graphs, by each policy; limit: no itinerary has fewer\n"
-        "    train    training with micro-batches in memory: ctrdnn, ctrdnn1, ctrdnn2, or GRAPH: the name of a "
-        "sample (dcnv2 is\n"
+        "    train    training with micro-batches in memory: ctrdnn, ctrdnn1, ctrdnn2, or GRAPH: "
+        "the name of a sample (dcnv2 is\n"
         "             another), a model text or a compiled graph; limit: its operations at the peak\n"
-        "    card     copies, products and updates of a card; limit: its driver's copies, cuBLASLt where it is "
-        "installed, "
-        "multiply-adds\n"
+        "    card     copies, products and updates of a card; "
+        "limit: its driver's copies, cuBLASLt where it is installed, multiply-adds\n"
         "or all, which is the default. Every figure is the median of --repeats, each beside one of its limit.",
     .flags = flags,
     .flag_count = sizeof flags / sizeof *flags,

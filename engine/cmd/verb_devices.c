@@ -319,8 +319,8 @@ static void object_print(const struct facts *f)
 static void cluster_print(const struct facts *f)
 {
     const uint32_t service = f->cores.count / CORES_A_SERVICE_CORE;
-    printf("; What `heterps-run devices --cluster` has found on this machine. All units have the same price, so the\n; "
-           "cheapest plan has the fewest units; put in what a unit costs you. The goal is the highest speed.\n"
+    printf("; What `heterps-run devices --cluster` has found on this machine. All units have the same price, so the\n"
+           "; cheapest plan has the fewest units; put in what a unit costs you. The goal is the highest speed.\n"
            "[type cpu]\n"
            "device = cpu\n"
            "price_per_hour = 1           ; of a core\n"
@@ -369,12 +369,12 @@ const struct command command_devices = {
     .uses_cards = true,
     .run = run,
     .help = "heterps-run devices --cluster >cluster.cfg && heterps-run plan graph.bin --cluster cluster.cfg\n\n"
-            "--json prints an object; sizes are in bytes, true is 1, and a fact that the kernel does not tell is 0 or "
-            "\"\":\n"
+            "--json prints an object; sizes are in bytes, "
+            "true is 1, and a fact that the kernel does not tell is 0 or \"\":\n"
             "    processors   model, usable (cores for stages), numbers (of the affinity mask), cores, packages, "
             "numa_nodes,\n"
-            "                 quota and quota_from (where a control group has one), isa (used), isas, l1d_bytes, "
-            "l2_bytes,\n"
+            "                 quota and quota_from (where a control group has one), isa (used), isas, "
+            "l1d_bytes, l2_bytes,\n"
             "                 l3_bytes\n"
             "    memory       bytes, available_bytes, limits: name, bytes, left_bytes of each; huge_pages,\n"
             "                 locked_bytes_max and open_files_max (where they are bounded)\n"
@@ -382,5 +382,5 @@ const struct command command_devices = {
             "    network      name, mbit_per_s of each interface that tells its speed\n"
             "    cards        index, name, major, minor, multiprocessors, memory_bytes, free_bytes, link of each;\n"
             "                 no_cards says why there are none\n"
-            "    cublaslt     the library for products on cards of other compute capabilities than 9.0; no_cublaslt "
-            "says why there is none"};
+            "    cublaslt     the library for products on cards of other compute capabilities than 9.0; "
+            "no_cublaslt says why there is none"};

@@ -377,8 +377,8 @@ static void cluster_look(struct doctor *d, const struct run_options *asked)
     if (path == NULL || asked->plan) return;
     const bool fits = cluster_check(d, path, asked) == ST_OK;
     doctor_tell(line_keep, &d->lines, DOCTOR_plan, fits ? DOCTOR_OK : DOCTOR_FAIL, "--cluster", "", path,
-                fits ? "the plan is made when training starts, from times that are measured then; all lines here are "
-                       "for one stage on all cores"
+                fits ? "the plan is made when training starts, from times that are measured then; "
+                       "all lines here are for one stage on all cores"
                      : status_message());
 }
 

@@ -25,8 +25,8 @@ static const struct flag flags[] = {
     {.name = "--data",
      .type = FLAG_SETS,
      .value = "FILE",
-     .meaning = "labelled data: files separated by commas, .gz, .zst or plain; - is standard input; http://HOST/PATH "
-                "is read from a server; given several times, as NAME=FILE: several sets",
+     .meaning = "labelled data: files separated by commas, .gz, .zst or plain; - is standard input; "
+                "http://HOST/PATH is read from a server; given several times, as NAME=FILE: several sets",
      .offset = offsetof(struct eval_options, data),
      .is_required = true},
     {.name = "--held-out",
@@ -106,8 +106,8 @@ static status sets_open(struct crew *crew, const struct eval_options *o, struct 
 {
     const struct setup *s = crew->setup;
     if (o->held_out && s->settings.data_eval_fraction == 0)
-        FAIL(USAGE, "--held-out: no line is held out, because data.eval_fraction is 0; leave --held-out out, or give "
-                    "--set data.eval_fraction=F");
+        FAIL(USAGE, "--held-out: no line is held out, because data.eval_fraction is 0; "
+                    "leave --held-out out, or give --set data.eval_fraction=F");
     for (uint32_t i = 0; i < feeds->sets.count; i++)
         feeds->options[i].lines = o->held_out ? READER_HELD_OUT : READER_ALL;
     TRY(heads_open(heads, &s->graph));

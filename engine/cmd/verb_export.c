@@ -42,14 +42,14 @@ static const struct flag flags[] = {
     {.name = "--format",
      .type = FLAG_TEXT,
      .value = "NAME",
-     .meaning = "safetensors (default); npy: a NumPy file for each array; onnx: one file with a net that other "
-                "programs predict with",
+     .meaning = "safetensors (default); npy: a NumPy file for each array; "
+                "onnx: one file with a net that other programs predict with",
      .offset = offsetof(struct export_options, format)},
     {.name = "--for",
      .type = FLAG_TEXT,
      .value = "PURPOSE",
-     .meaning = "serving: one file of graph and model, without what only training needs; serve, predict and eval take "
-                "it as GRAPH",
+     .meaning = "serving: one file of graph and model, without what only training needs; "
+                "serve, predict and eval take it as GRAPH",
      .offset = offsetof(struct export_options, purpose)},
     {.name = "--score",
      .type = FLAG_F64,
@@ -345,15 +345,17 @@ const struct command command_export = {
     .options_bytes = sizeof(struct export_options),
     .defaults = &defaults,
     .run = run,
-    .help = "Writes dense.safetensors (the parameters by name) and, for each table, "
-            "TABLE.safetensors: \"keys\" (U64, ascending) and\n"
+    .help = "Writes dense.safetensors (the parameters by name) and, for each table, TABLE.safetensors: "
+            "\"keys\" (U64, ascending) and\n"
             "\"vectors\" (F32, one a key); with --format npy NAME.npy of each parameter, "
             "TABLE.keys.npy and TABLE.vectors.npy. Equal values give equal bytes.\n"
             "`heterps-run import` reads both.\n\n"
             "With --for serving -o is one file: the graph, parameters, and of each row key and vector, for\n"
             "    heterps-run serve FILE --listen ADDR:PORT        heterps-run predict FILE --data NEW\n"
             "A row that is left out, or was never there, reads as its table's `unseen` says.\n\n"
-            "With --format onnx -o is one file, too. Its inputs are the columns. Numbers are as in the data, NaN where "
-            "absent.\nFields have keys as int64 [examples, ids_max], 0 where absent, and NAME.value if keys have "
-            "values; a key is its text's xxh3_64,\nwith the seed that the file notes under heterps.seed.NAME. Its "
-            "outputs are the losses, as `predict` writes them."};
+            "With --format onnx -o is one file, too. Its inputs are the columns. "
+            "Numbers are as in the data, NaN where absent.\n"
+            "Fields have keys as int64 [examples, ids_max], 0 where absent, and NAME.value if keys have values; "
+            "a key is its text's xxh3_64,\n"
+            "with the seed that the file notes under heterps.seed.NAME. "
+            "Its outputs are the losses, as `predict` writes them."};

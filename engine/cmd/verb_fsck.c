@@ -564,8 +564,7 @@ static status file_check(struct found *found, const char *path)
     if (kind == KIND_COUNT) {
         fault(found, path, 0, 8,
               "%s: bytes 0 to 7: expected the beginning of a graph or a policy, or a name that ends in .rows, "
-              ".safetensors "
-              "or " MANIFEST_LAST " (a model's manifest); found neither",
+              ".safetensors or " MANIFEST_LAST " (a model's manifest); found neither",
               path);
     } else if (kinds[kind].check == NULL) {
         structure_tell(found, path, &map, kinds[kind].magic != NULL);
@@ -645,8 +644,8 @@ const struct command command_fsck = {
     .summary = "verify every byte of a model's directory, of a save in it, or of a file",
     .run = run,
     .help = "PATH is a model's directory, DIR/manifest.STEP.json, or a graph, a policy, a .rows or .safetensors file.\n"
-            "Prints a line for each save (whole, or lost) and for each fault (file, bytes, what they should be); a "
-            "file that no save names\nis a leftover, and no fault. If a save is lost, the last line says which one can "
-            "be used, and how. Exit status: 0 whole, 1 "
-            "faults.\n"
+            "Prints a line for each save (whole, or lost) and for each fault (file, bytes, what they should be); "
+            "a file that no save names\n"
+            "is a leftover, and no fault. If a save is lost, the last line says which one can be used, and how. "
+            "Exit status: 0 whole, 1 faults.\n"
             "Nothing is written; a training may save to the directory meanwhile."};

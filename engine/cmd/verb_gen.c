@@ -239,18 +239,17 @@ const struct command command_gen = {
     .name = "gen",
     .positionals = "WHAT",
     .summary = "write generated data whose best possible AUC is known",
-    .help =
-        "WHAT is criteo: label, 13 integers, 26 categorical values of 8 hexadecimal digits, separated by tabs; "
-        "mathfunc:\n"
-        "expressions of 1 to 128 nodes with the value of each, for samples/mathfunc.cfg; or a compiled graph: then "
-        "it is\n"
-        "data in the format and with the columns that the graph reads.\n"
-        "Row i depends on --seed, --vocab, --zipf, the graph's columns and i only. A training set and a test set of "
-        "one planted model:\n"
-        "    heterps-run gen criteo --rows 2000000 -o train.tsv\n"
-        "    heterps-run gen criteo --rows 100000 --skip 2000000 -o test.tsv\n"
-        "    heterps-run gen din.bin --rows 100000 -o train.csv\n"
-        "At the end it prints the AUC and log loss of the true probabilities, which no model can beat but by luck.",
+    .help = "WHAT is criteo: label, 13 integers, 26 categorical values of 8 hexadecimal digits, separated by tabs; "
+            "mathfunc:\n"
+            "expressions of 1 to 128 nodes with the value of each, for samples/mathfunc.cfg; "
+            "or a compiled graph: then it is\n"
+            "data in the format and with the columns that the graph reads.\n"
+            "Row i depends on --seed, --vocab, --zipf, the graph's columns and i only. "
+            "A training set and a test set of one planted model:\n"
+            "    heterps-run gen criteo --rows 2000000 -o train.tsv\n"
+            "    heterps-run gen criteo --rows 100000 --skip 2000000 -o test.tsv\n"
+            "    heterps-run gen din.bin --rows 100000 -o train.csv\n"
+            "At the end it prints the AUC and log loss of the true probabilities, which no model can beat but by luck.",
     .flags = gen_flags,
     .flag_count = sizeof gen_flags / sizeof gen_flags[0],
     .options_bytes = sizeof(struct gen_options),

@@ -37,10 +37,10 @@ static const struct {
 #define VERB_COUNT (sizeof verbs / sizeof *verbs)
 
 const char help_of_words[] =
-    "`heterps-run help WORD` explains a word: a verb, an op, a section or key of a model (fc, train, "
-    "batch),\n"
-    "a format, an optimizer; `heterps-run help settings` lists all sections and keys of a model, `help cluster` those "
-    "of a cluster,\n`help layers` those of a layer table, `help notices` the licences of the libraries in the program. "
+    "`heterps-run help WORD` explains a word: a verb, an op, a section or key of a model (fc, train, batch),\n"
+    "a format, an optimizer; `heterps-run help settings` lists all sections and keys of a model, "
+    "`help cluster` those of a cluster,\n"
+    "`help layers` those of a layer table, `help notices` the licences of the libraries in the program. "
     "`heterps-run VERB --help`\n"
     "is `heterps-run help VERB`.";
 const char help_of_exits[] =

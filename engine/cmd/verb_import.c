@@ -86,11 +86,12 @@ const struct command command_import = {
     .help =
         "PATH is a .safetensors file, or a directory of them (as export writes), of .npy files, or of both. By name:\n"
         "  h1.weight      a parameter, [inputs, outputs]: of h1.weight.npy, or a tensor of a .safetensors file\n"
-        "  emb.vectors    of table emb [rows, dim]: emb.vectors.npy, or \"vectors\" of emb.safetensors; and their "
-        "keys:\n"
+        "  emb.vectors    of table emb [rows, dim]: emb.vectors.npy, or \"vectors\" of emb.safetensors; "
+        "and their keys:\n"
         "  emb.keys       the 64-bit keys as they are: emb.keys.npy, or \"keys\" of emb.safetensors\n"
-        "  emb.words      or texts, one a line of emb.words.txt, which are hashed as the data's are; for a table that "
-        "several fields look up with keys of\n                 their own, lines are FIELD, a tab, the text\n"
-        "F32, or F64, F16 and BF16, which are converted. A tensor in PATH must fit; one that is missing keeps its "
-        "initial value, and is listed.\nOptimizer state is the initial one, the step is 0: --resume continues from it, "
-        "--model serves it."};
+        "  emb.words      or texts, one a line of emb.words.txt, which are hashed as the data's are; "
+        "for a table that several fields look up with keys of\n"
+        "                 their own, lines are FIELD, a tab, the text\n"
+        "F32, or F64, F16 and BF16, which are converted. A tensor in PATH must fit; "
+        "one that is missing keeps its initial value, and is listed.\n"
+        "Optimizer state is the initial one, the step is 0: --resume continues from it, --model serves it."};

@@ -301,9 +301,8 @@ static status tables_print(const struct graph *g)
         optimizer_words(&g->optimizers[table->optimizer], text, sizeof text);
         cell(&grid, "%s", text);
     }
-    TRY(grid_print(&grid,
-                   "\nTables: rows are made when a key first appears; a row holds its vector and the optimizer's "
-                   "state\n"));
+    TRY(grid_print(&grid, "\nTables: rows are made when a key first appears; "
+                          "a row holds its vector and the optimizer's state\n"));
     for (uint32_t i = 0; i < g->table_count; i++) life_print(g, &g->tables[i]);
     return ST_OK;
 }
@@ -452,8 +451,9 @@ static status dot_print(const struct graph *g)
 {
     printf("digraph \"");
     dot_text(name_of(g, g->header->name));
-    printf("\" {\n  node [shape=box, fontname=\"Helvetica\", fontsize=11];\n  edge [fontname=\"Helvetica\", "
-           "fontsize=9];\n");
+    printf("\" {\n"
+           "  node [shape=box, fontname=\"Helvetica\", fontsize=11];\n"
+           "  edge [fontname=\"Helvetica\", fontsize=9];\n");
     for (uint32_t layer = 0; layer < g->layer_count; layer++) {
         printf("  subgraph cluster_%u {\n    label=\"", layer);
         dot_text(name_of(g, g->layers[layer].name));

@@ -48,8 +48,8 @@ static const struct flag flags[] = {
     {.name = "--hosts",
      .type = FLAG_TEXT,
      .value = "A,B,…",
-     .meaning = "or start one on each of these hosts, by ssh: [USER@]HOST[:PORT],…, or @FILE; a host that is listed "
-                "twice gets two, which share its cores",
+     .meaning = "or start one on each of these hosts, by ssh: [USER@]HOST[:PORT],…, or @FILE; "
+                "a host that is listed twice gets two, which share its cores",
      .offset = offsetof(struct launch_options, hosts)},
     {.name = "--ssh-config",
      .type = FLAG_TEXT,
@@ -353,14 +353,14 @@ static status options_check(const struct launch_options *o)
         FAIL(USAGE, "give --local N, for processes of this machine, or --hosts A,B,…, for one on each of these hosts");
     if (o->ssh_config && o->hosts == NULL) FAIL(USAGE, "--ssh-config is for --hosts: give --hosts, too");
     if (o->rest.count == 0)
-        FAIL(USAGE, "expected the command to launch behind --, as in: heterps-run launch --local 4 -- graph.bin --data "
-                    "train.tsv");
+        FAIL(USAGE, "expected the command to launch behind --, as in: "
+                    "heterps-run launch --local 4 -- graph.bin --data train.tsv");
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         if (launch_flag(&o->rest, ours[i])) FAIL(USAGE, "launch itself gives %s; leave it out", ours[i]);
     const char *data = launch_flag(&o->rest, "--data");
     if (o->hosts && data && paths_name_stdin(data))
-        FAIL(USAGE, "--data -: nodes that are started by ssh have no standard input; give files, or a FIFO of the "
-                    "first host, which node 0 reads for all");
+        FAIL(USAGE, "--data -: nodes that are started by ssh have no standard input; "
+                    "give files, or a FIFO of the first host, which node 0 reads for all");
     if (o->local && launch_flag(&o->rest, "--coordinator"))
         FAIL(USAGE, "launch itself gives --coordinator; leave it out");
     return ST_OK;
@@ -416,24 +416,29 @@ const struct command command_launch = {
     .help =
         "heterps-run launch --local 4 -- graph.bin --data train.tsv --out model\n"
         "heterps-run launch --hosts node1,node2,anna@node3:2222 -- graph.bin --data train.tsv --out model\n\n"
-        "Starts the command that follows -- in N processes, the nodes of one training, with a key of their own; each "
-        "has its share of the cores,\nor, where there are fewer cores than processes, shares them. Lines of standard "
-        "error begin with the number of the node that says them;\nstandard output is that of node 0. A node that is "
-        "lost is started again: with --out the job goes on from the last save. "
-        "SIGINT and\nSIGTERM finish the step, save, and end all with 75; a second one ends them at once. With "
-        "--metrics ADDR:PORT\neach node answers at PORT + its number, or, with port 0, at one of its own, which it "
-        "says.\nExit "
-        "status: 0 if the training is "
-        "complete, 75 if it can go on (--again), else that of the node that has failed.\n\n"
-        "With --hosts, `ssh HOST true` has to succeed without a question: keys, users, ports and jumps are those of "
-        "ssh's own files, and\nhost keys are checked as they say. The program is copied to every host, into "
-        "~/.cache/heterps, unless it is there with the right\nSHA-256; the key goes by ssh's standard input, and "
-        "is in no file. The directory in which launch is started has to be there on\nevery host, and in it, by "
-        "the same paths, the graph and the data; --out is the first host's, unless all share it. Node 0 is\n"
-        "on the first host, and listens at port 4711 of the address by which ssh has reached it, unless "
-        "--coordinator ADDR:PORT, behind --,\nsays otherwise; the others listen at free ports. A host that is "
-        "not reached any more is tried again while others train; when\nlaunch ends, in whatever way, the nodes "
-        "finish the step, save, and end.",
+        "Starts the command that follows -- in N processes, the nodes of one training, with a key of their own; "
+        "each has its share of the cores,\n"
+        "or, where there are fewer cores than processes, shares them. "
+        "Lines of standard error begin with the number of the node that says them;\n"
+        "standard output is that of node 0. A node that is lost is started again: "
+        "with --out the job goes on from the last save. SIGINT and\n"
+        "SIGTERM finish the step, save, and end all with 75; a second one ends them at once. With --metrics ADDR:PORT\n"
+        "each node answers at PORT + its number, or, with port 0, at one of its own, which it says.\n"
+        "Exit status: 0 if the training is complete, 75 if it can go on (--again), "
+        "else that of the node that has failed.\n\n"
+        "With --hosts, `ssh HOST true` has to succeed without a question: "
+        "keys, users, ports and jumps are those of ssh's own files, and\n"
+        "host keys are checked as they say. The program is copied to every host, into ~/.cache/heterps, "
+        "unless it is there with the right\n"
+        "SHA-256; the key goes by ssh's standard input, and is in no file. "
+        "The directory in which launch is started has to be there on\n"
+        "every host, and in it, by the same paths, the graph and the data; "
+        "--out is the first host's, unless all share it. Node 0 is\n"
+        "on the first host, and listens at port 4711 of the address by which ssh has reached it, "
+        "unless --coordinator ADDR:PORT, behind --,\n"
+        "says otherwise; the others listen at free ports. "
+        "A host that is not reached any more is tried again while others train; when\n"
+        "launch ends, in whatever way, the nodes finish the step, save, and end.",
     .flags = flags,
     .flag_count = sizeof flags / sizeof *flags,
     .options_bytes = sizeof(struct launch_options),

@@ -87,8 +87,8 @@ static const struct flag flags[] = {
     {.name = "--seconds",
      .type = FLAG_F64,
      .value = "S",
-     .meaning = "a method's budget, about, in seconds of one core (default 3): sampled and learned methods get 100,000 "
-                "evaluations for each",
+     .meaning = "a method's budget, about, in seconds of one core (default 3): "
+                "sampled and learned methods get 100,000 evaluations for each",
      .offset = offsetof(struct plan_flags, seconds),
      .min = 0.001,
      .max = 1e6},
@@ -109,14 +109,14 @@ static const struct flag flags[] = {
     {.name = "--workers",
      .type = FLAG_TEXT,
      .value = "NAME",
-     .meaning = "propose virtual workers of a cluster's nodes, as HetPipe: auto, or one of the names below; a "
-                "minibatch is a batch",
+     .meaning = "propose virtual workers of a cluster's nodes, as HetPipe: auto, or one of the names below; "
+                "a minibatch is a batch",
      .offset = offsetof(struct plan_flags, workers.allocation)},
     {.name = "--placement",
      .type = FLAG_TEXT,
      .value = "NAME",
-     .meaning = "with --workers: default: parameters by turns on all nodes; local: where their stage runs; not given: "
-                "the better one",
+     .meaning = "with --workers: default: parameters by turns on all nodes; local: where their stage runs; "
+                "not given: the better one",
      .offset = offsetof(struct plan_flags, workers.placement)},
     {.name = "--in-flight",
      .type = FLAG_U32,
@@ -143,8 +143,8 @@ static const struct flag flags[] = {
     {.name = "--try",
      .type = FLAG_F64,
      .value = "S",
-     .meaning = "train this plan and those of methods that need no search (with --compare: of all methods) for about S "
-                "seconds each, and take the best measured",
+     .meaning = "train this plan and those of methods that need no search (with --compare: of all methods) "
+                "for about S seconds each, and take the best measured",
      .offset = offsetof(struct plan_flags, try_seconds),
      .min = 0.01,
      .max = 1e6},
@@ -305,8 +305,8 @@ static void solution_print(const struct solution *s)
         printf(", %s of what is asked", words_share(WORDS, s->result.throughput / instance->throughput_limit));
     printf("\n");
     if (s->measured > 0)
-        printf("measured   %s examples/s, %s of what is predicted; without the %s of the time that it waited for "
-               "processors, %s\n",
+        printf("measured   %s examples/s, %s of what is predicted; "
+               "without the %s of the time that it waited for processors, %s\n",
                words_number(WORDS, s->measured, 4), words_share(WORDS, s->measured / s->result.throughput),
                words_share(WORDS, s->waited), words_share(WORDS, solution_rate(s) / s->result.throughput));
     units_print(s);
@@ -314,8 +314,7 @@ static void solution_print(const struct solution *s)
         printf("servers    %u cores: %s besides\n", s->server_cores, words_usd(WORDS, s->server_cost));
     if (s->ended_by == SEARCH_SECONDS && s->rl_cost == 0)
         printf("note       cut by time after %" PRIu64
-               " evaluations: another run may give another plan; give --evaluations "
-               "for one that can be repeated\n",
+               " evaluations: another run may give another plan; give --evaluations for one that can be repeated\n",
                s->evaluations);
 }
 
@@ -579,8 +578,9 @@ const struct command command_plan = {
             "heterps-run plan --net vgg19 --batch 64 --cluster cfg/paper2.cfg --method ralp\n"
             "heterps-run plan --net vgg19 --batch 32 --cluster cfg/hetpipe-vgg19.cfg --workers auto\n"
             "heterps-run plan sst.bin --cluster cfg/h100.cfg --trees 16 --grid --html trees.html\n\n"
-            "The plan is the cheapest that reaches the goal's throughput within the limits. Without such a plan the "
-            "exit status is 1, and the plan that comes nearest is written.\n\nMethods:"
+            "The plan is the cheapest that reaches the goal's throughput within the limits. "
+            "Without such a plan the exit status is 1, and the plan that comes nearest is written.\n\n"
+            "Methods:"
 #define METHOD(id, name, kind, meaning) "\n  " name ": " meaning
 #include "sched/methods.def"
 #undef METHOD

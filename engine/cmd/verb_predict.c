@@ -47,13 +47,13 @@ static const struct flag flags[] = {
     {.name = "--with",
      .type = FLAG_TEXT,
      .value = "COLUMNS",
-     .meaning = "columns of the data to write behind the predictions, as they are: csv's names, or label, I1..I13, "
-                "C1..C26 of criteo",
+     .meaning = "columns of the data to write behind the predictions, as they are: "
+                "csv's names, or label, I1..I13, C1..C26 of criteo",
      .offset = offsetof(struct predict_options, with)},
     {.name = "--tree-nodes",
      .type = FLAG_SWITCH,
-     .meaning = "for a model whose loss is softmax_nodes: a line for each node of a tree: example and node, each from "
-                "0, the root last, and the prediction",
+     .meaning = "for a model whose loss is softmax_nodes: a line for each node of a tree: "
+                "example and node, each from 0, the root last, and the prediction",
      .offset = offsetof(struct predict_options, tree_nodes)},
     SAVED_FLAGS,
     RUN_NODES_FLAGS(struct predict_options, nodes, "predict on several nodes, each of which has a part of the tables",
@@ -367,8 +367,8 @@ static status nodes_open(void *context, struct session *session, struct eval_fee
     TRY(predictions_open(p, &session->crew));
     const char *output = p->options->output ? p->options->output : "-";
     if (p->options->again && is_first(p->crew) && strcmp(output, "-") == 0)
-        FAIL(INVALID, "a node was lost, and lines that have gone to standard output cannot be taken back: give -o "
-                      "FILE, which is written anew, or begin again");
+        FAIL(INVALID, "a node was lost, and lines that have gone to standard output cannot be taken back: "
+                      "give -o FILE, which is written anew, or begin again");
     return ST_OK;
 }
 
@@ -435,10 +435,10 @@ const struct command command_predict = {
     .defaults = &defaults,
     .uses_cards = true,
     .run = run,
-    .help = "A loss of kind bce gives the probability of label 1, softmax that of class 1 of two classes, or of every "
-            "class with spaces\n"
-            "between them, squared its value, hinge the score of its first input, nce and sampled_softmax behind a "
-            "match, and\n"
+    .help = "A loss of kind bce gives the probability of label 1, softmax that of class 1 of two classes, "
+            "or of every class with spaces\n"
+            "between them, squared its value, hinge the score of its first input, "
+            "nce and sampled_softmax behind a match, and\n"
             "shared_softmax, alone in the model, the eval.top best words of the vocabulary with tabs between them, "
             "once for a user of pairs; else the logit of the target.\n"
             "Several losses are columns in the order of the model, with tabs between them.\n\n"

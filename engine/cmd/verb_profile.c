@@ -136,10 +136,12 @@ const struct command command_profile = {
     .positionals = "GRAPH",
     .opens_positionals = true,
     .summary = "measure a graph's layers on the devices of a cluster that are here",
-    .help = "Runs real micro-batches, forward, backward and update, on 1, 2, 4, … cores, and prints for each "
-            "layer\nthe time of a micro-batch on one unit of each type, the fixed part of this time, the share alpha "
-            "that divides\namong units (with its 95 % interval), and the time to move the tensors behind the layer to "
-            "another unit. Types\nthat are not here come from their stored profile, or from declared rates.",
+    .help = "Runs real micro-batches, forward, backward and update, on 1, 2, 4, … cores, and prints for each layer\n"
+            "the time of a micro-batch on one unit of each type, the fixed part of this time, "
+            "the share alpha that divides\n"
+            "among units (with its 95 % interval), and the time to move the tensors behind the layer to another unit. "
+            "Types\n"
+            "that are not here come from their stored profile, or from declared rates.",
     .flags = flags,
     .flag_count = sizeof flags / sizeof *flags,
     .options_bytes = sizeof(struct profile_verb_options),

@@ -52,8 +52,8 @@ static const struct flag flags[] = {
     {.name = "--patience",
      .type = FLAG_U32,
      .value = "SECONDS",
-     .meaning = "time that a client may take to send a request once it has begun, and to read an answer; the server's "
-                "end waits as long; default: 30",
+     .meaning = "time that a client may take to send a request once it has begun, and to read an answer; "
+                "the server's end waits as long; default: 30",
      .offset = offsetof(struct serve_flags, patience_s),
      .min = 1,
      .max = 86400},
@@ -100,11 +100,10 @@ static status model_parse(const char *text, char **copy, struct serve_model *mod
     is_whole = is_whole && name_bytes > 0 &&
                strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") == name_bytes;
     if (!is_whole)
-        FAIL(
-            USAGE,
-            "--model: expected NAME=GRAPH:DIR, where NAME has letters, digits, '-', '_' and '.', found \"%s\"; or give "
-            "the graph before it, and --model DIR",
-            text);
+        FAIL(USAGE,
+             "--model: expected NAME=GRAPH:DIR, where NAME has letters, digits, '-', '_' and '.', found \"%s\"; "
+             "or give the graph before it, and --model DIR",
+             text);
     *equals = 0;
     if (colon) *colon = 0;
     *model = (struct serve_model){.name = *copy, .graph = equals + 1, .model = colon ? colon + 1 : equals + 1};
@@ -171,8 +170,8 @@ const struct command command_serve = {
     .uses_cards = true,
     .run = run,
     .help =
-        "POST /predict     lines of the data's format, as a file has them; the answer is what `predict` writes of "
-        "that\n"
+        "POST /predict     lines of the data's format, as a file has them; "
+        "the answer is what `predict` writes of that\n"
         "                  file, with nan in place for malformed lines, the first of which Heterps-Bad-Line names:\n"
         "                      curl --data-binary @new.tsv http://127.0.0.1:8080/predict\n"
         "                  /predict/NAME asks the model of that name, as NAME does below\n"
@@ -181,22 +180,22 @@ const struct command command_serve = {
         "                  of a model that predicts words: the k best of the vocabulary for each line\n"
         "GET /version      the version that answers, and older saves; /version/NAME\n"
         "POST /version     another version: a save's step, which is held, or newest\n"
-        "POST /learn       with --learn: labelled lines of the data's format; the answer has a line an example, its "
-        "sequence\n"
-        "                  number, or nan of a malformed line. /learn/NAME; ?after=N: refused (409) unless N is the "
-        "last number\n"
+        "POST /learn       with --learn: labelled lines of the data's format; "
+        "the answer has a line an example, its sequence\n"
+        "                  number, or nan of a malformed line. /learn/NAME; "
+        "?after=N: refused (409) unless N is the last number\n"
         "POST /predict?id=ID, then POST /learn?id=ID: labels, a line each, for the lines of that request\n"
-        "GET /learn/position   the last sequence number that is saved: a client that repeats from there loses and "
-        "doubles nothing\n"
+        "GET /learn/position   the last sequence number that is saved: "
+        "a client that repeats from there loses and doubles nothing\n"
         "GET /             a page with the model, a form of its columns, and figures; /page/NAME\n"
         "GET /metrics      figures in Prometheus's text format\n"
         "GET /healthz      200 as long as the process works\n"
         "GET /readyz       200, or 503 when the server is ending\n\n"
-        "Requests of all connections are computed together, as micro-batches: one goes when it is full, when its "
-        "oldest\n"
-        "request has waited for serve.wait, or when every open connection has a request that waits. Where too much "
-        "waits\n"
-        "the answer is 503 with Retry-After. A new save in DIR takes the place of the one that answers, and no "
-        "request is\n"
+        "Requests of all connections are computed together, as micro-batches: "
+        "one goes when it is full, when its oldest\n"
+        "request has waited for serve.wait, or when every open connection has a request that waits. "
+        "Where too much waits\n"
+        "the answer is 503 with Retry-After. A new save in DIR takes the place of the one that answers, "
+        "and no request is\n"
         "lost. At SIGTERM or SIGINT serve takes no further connections, answers the requests that have come, and ends.",
 };

@@ -242,10 +242,10 @@ const struct command command_simulate = {
     .positionals = "[GRAPH]",
     .opens_positionals = true,
     .summary = "run a plan for any cluster on imitated devices, and compare it with its prediction",
-    .help = "Every stage of the plan is run on the device sim: a thread that computes nothing, takes the time that the "
-            "plan says and\n"
-            "moves the bytes of the cuts, in the pipeline that trains. So throughput, and bytes across cuts, are "
-            "measured for clusters\n"
+    .help = "Every stage of the plan is run on the device sim: a thread that computes nothing, "
+            "takes the time that the plan says and\n"
+            "moves the bytes of the cuts, in the pipeline that trains. "
+            "So throughput, and bytes across cuts, are measured for clusters\n"
             "that are not here:\n"
             "    heterps-run simulate graph.bin --plan plan.json\n"
             "    heterps-run simulate --instance cluster.inst.json --method exact\n"

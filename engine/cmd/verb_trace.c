@@ -19,9 +19,11 @@ const struct command command_trace = {
     .name = "trace",
     .positionals = "FILE",
     .summary = "join the traces of several nodes to one",
-    .help = "In a training on several nodes with --trace FILE each node writes FILE.RANK, with times of node 0's "
-            "clock, as far as small messages\nthere and back tell them; FILE.0 says which nodes there were. This verb "
-            "joins the files to FILE, for chrome://tracing or Perfetto, in which\na node is a process. Training itself "
-            "does so at its end if the files lie in one directory; else bring them there.",
+    .help = "In a training on several nodes with --trace FILE each node writes FILE.RANK, "
+            "with times of node 0's clock, as far as small messages\n"
+            "there and back tell them; FILE.0 says which nodes there were. "
+            "This verb joins the files to FILE, for chrome://tracing or Perfetto, in which\n"
+            "a node is a process. Training itself does so at its end if the files lie in one directory; "
+            "else bring them there.",
     .options_bytes = sizeof(struct trace_options),
     .run = run};

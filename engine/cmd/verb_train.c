@@ -26,8 +26,8 @@ static const struct flag flags[] = {
     {.name = "--data",
      .type = FLAG_READ,
      .value = "FILE",
-     .meaning = "training data: files separated by commas, .gz, .zst or plain; - is standard input; http://HOST/PATH "
-                "is read from a server; default: data.path of the graph",
+     .meaning = "training data: files separated by commas, .gz, .zst or plain; - is standard input; "
+                "http://HOST/PATH is read from a server; default: data.path of the graph",
      .offset = offsetof(struct run_options, data)},
     {.name = "--eval",
      .type = FLAG_SETS,
@@ -43,8 +43,8 @@ static const struct flag flags[] = {
     {.name = "--resume",
      .type = FLAG_TEXT,
      .value = "DIR",
-     .meaning = "go on from a saved model, and save there unless --out says otherwise; DIR/manifest.STEP.json: from an "
-                "older save",
+     .meaning = "go on from a saved model, and save there unless --out says otherwise; "
+                "DIR/manifest.STEP.json: from an older save",
      .offset = offsetof(struct run_options, resume)},
     {.name = "--continue",
      .type = FLAG_TEXT,
@@ -54,14 +54,14 @@ static const struct flag flags[] = {
      .offset = offsetof(struct run_options, continued)},
     {.name = "--again",
      .type = FLAG_SWITCH,
-     .meaning = "if --out has a save, go on from it as --resume does; else do as the other flags say: for a command "
-                "that is started again unchanged",
+     .meaning = "if --out has a save, go on from it as --resume does; else do as the other flags say: "
+                "for a command that is started again unchanged",
      .offset = offsetof(struct run_options, again)},
     {.name = "--init",
      .type = FLAG_TEXT,
      .value = "PATH",
-     .meaning = "take first values, by name and shape, from another model's directory, an exported one, a directory of "
-                ".npy files, or a .safetensors file",
+     .meaning = "take first values, by name and shape, from another model's directory, an exported one, "
+                "a directory of .npy files, or a .safetensors file",
      .offset = offsetof(struct run_options, init)},
     {.name = "--plan",
      .type = FLAG_READ,
@@ -71,8 +71,8 @@ static const struct flag flags[] = {
     {.name = "--cluster",
      .type = FLAG_READ,
      .value = "FILE",
-     .meaning = "types of resources and a goal: the graph is profiled, planned for them, and planned anew when its "
-                "times change",
+     .meaning = "types of resources and a goal: the graph is profiled, planned for them, "
+                "and planned anew when its times change",
      .offset = offsetof(struct run_options, cluster.path)},
     {.name = "--method",
      .type = FLAG_TEXT,
@@ -114,8 +114,8 @@ static const struct flag flags[] = {
     {.name = "--metrics",
      .type = FLAG_TEXT,
      .value = "ADDR:PORT",
-     .meaning = "while it trains answer GET /metrics (figures for Prometheus), /healthz and /readyz there; port 0: a "
-                "free one, which is printed; of several nodes each listens at PORT + its rank",
+     .meaning = "while it trains answer GET /metrics (figures for Prometheus), /healthz and /readyz there; "
+                "port 0: a free one, which is printed; of several nodes each listens at PORT + its rank",
      .offset = offsetof(struct run_options, metrics)},
     {.name = "--token-file",
      .type = FLAG_TEXT,
@@ -127,9 +127,9 @@ static const struct flag flags[] = {
     {.name = "--lanes",
      .type = FLAG_TEXT,
      .value = "N",
-     .meaning = "with --nodes: how many of train.lanes this node computes, or, with commas, each node in order of "
-                "ranks; 0: none, the node only has parameters and rows, and needs no data; auto: in proportion to its "
-                "speed; default: nodes share them evenly",
+     .meaning = "with --nodes: how many of train.lanes this node computes, or, with commas, "
+                "each node in order of ranks; 0: none, the node only has parameters and rows, and needs no data; "
+                "auto: in proportion to its speed; default: nodes share them evenly",
      .offset = offsetof(struct run_options, nodes.lanes)},
     {.name = "--roster-fd",
      .type = FLAG_U32,
@@ -309,8 +309,8 @@ static status train(struct session *s, const struct run_options *o, char **data,
     if (options.resume && is_first && !o->use)
         TRY(model_resume_check(&s->setup.model, options.resume, options.is_new_pass));
     if (options.is_new_pass && *out && is_first && !o->dry_run && s->setup.settings.checkpoint_keep == 1)
-        log_info("out      %s: the next save takes the place of this one (checkpoint.keep = 1); to go back to it "
-                 "later, give --set checkpoint.keep=2, or --out another directory",
+        log_info("out      %s: the next save takes the place of this one (checkpoint.keep = 1); "
+                 "to go back to it later, give --set checkpoint.keep=2, or --out another directory",
                  *out);
     if (options.out && options.resume == NULL && !o->dry_run && is_first && model_dir_find(options.out) == ST_OK)
         log_info("out      %s holds a model: the saves of this training take the place of its own", options.out);
@@ -469,10 +469,10 @@ const struct command command_train = {.name = "train",
                                       .uses_cards = true,
                                       .run = run,
                                       .help = "Paths of flags are relative to the working directory, data.path, "
-                                              "data.eval and eval.exclude to the folder of\nthe graph, with --set, "
-                                              "too.\n\n" EVAL_SETS_HELP "\n\n"
-                                              "SIGINT and SIGTERM finish the step, save when --out is given, and say "
-                                              "how to go on; a second signal ends at once."};
+                                              "data.eval and eval.exclude to the folder of\n"
+                                              "the graph, with --set, too.\n\n" EVAL_SETS_HELP "\n\n"
+                                              "SIGINT and SIGTERM finish the step, save when --out is given, "
+                                              "and say how to go on; a second signal ends at once."};
 
 static const struct run_options dry_run = {RUN_OPTIONS, .dry_run = true};
 const struct command command_plan_memory = {
@@ -502,10 +502,10 @@ const struct command command_doctor = {
     .help =
         "heterps-run doctor graph.bin --data train.tsv --out model --set store.ssd=100GiB --set "
         "store.path=/data/rows\n\n"
-        "Takes the flags of a training, opens what it would open and begins nothing. Tells every refusal, not only the "
-        "first, and for each\nitem whether it fits (ok), is worth a look (warn) or ends training (fail), what is "
-        "needed, "
-        "what is found, and what to change. The exit\nstatus is 1 if anything fails. --log json writes an event "
-        "`doctor` a "
-        "line: section, state, what, needed, found, todo; the last one is `verdict`.\n"
+        "Takes the flags of a training, opens what it would open and begins nothing. "
+        "Tells every refusal, not only the first, and for each\n"
+        "item whether it fits (ok), is worth a look (warn) or ends training (fail), what is needed, what is found, "
+        "and what to change. The exit\n"
+        "status is 1 if anything fails. --log json writes an event `doctor` a line: "
+        "section, state, what, needed, found, todo; the last one is `verdict`.\n"
         "`heterps-run doctor --cluster`, on every node, looks at the links between nodes (doctor --cluster --help)."};

@@ -71,9 +71,8 @@ static status asked_check(const struct planner_source *source, const struct work
     if (asked->placement && name_find(placement_names, asked->placement) == PLACEMENT_COUNT)
         FAIL(USAGE, "--placement: expected default or local, found \"%s\"", asked->placement);
     if (source->instance_path)
-        FAIL(USAGE,
-             "--workers asks a cluster for nodes and memory, which --instance does not have: give GRAPH, --layers FILE "
-             "or --net NAME, and --cluster FILE");
+        FAIL(USAGE, "--workers asks a cluster for nodes and memory, which --instance does not have: "
+                    "give GRAPH, --layers FILE or --net NAME, and --cluster FILE");
     if (source->cluster_path == NULL)
         FAIL(USAGE, "--workers needs --cluster FILE, with memory, per_node and network_bandwidth of its types");
     return ST_OK;

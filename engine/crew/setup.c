@@ -54,8 +54,8 @@ static status table_budgets_read(const struct graph *graph, const struct ini *in
         const struct ini_section *section = ini_find(ini, "table", name);
         if (section == NULL)
             FAIL(INVALID,
-                 "%s: the graph has a table %s, of which the text that it carries has no section; compile the "
-                 "model text again",
+                 "%s: the graph has a table %s, of which the text that it carries has no section; "
+                 "compile the model text again",
                  path, name);
         TRY(settings_read_named(ini, section, "table", &settings));
         budgets[t] = (struct model_table_settings){

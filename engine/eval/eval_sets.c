@@ -50,8 +50,8 @@ static status last_check(const struct eval_sets *sets, const char *flag)
         const struct eval_set *unnamed = !*other->name ? other : !*last->name ? last : NULL;
         if (unnamed)
             FAIL(USAGE,
-                 "%s %s has no name; several sets need one each, of letters, digits, _ . and -: %s NAME=FILE; files "
-                 "separated by commas are one set",
+                 "%s %s has no name; several sets need one each, of letters, digits, _ . and -: %s NAME=FILE; "
+                 "files separated by commas are one set",
                  flag, paths_shown(room, unnamed->paths), flag);
         if (strcmp(other->name, last->name) == 0)
             FAIL(USAGE, "%s: two sets are called %s, %s and %s; give them different names", flag, last->name,
@@ -128,8 +128,8 @@ status eval_feeds_reserve(struct eval_feeds *f, struct crew *crew, struct heads 
         if (f->sets.count == 1) return ST_OK; /* stays open until it is read, also a stream */
         if (feed_is_stream(f->feed))
             FAIL(INVALID,
-                 "%s: the set %s is a stream, which can be opened once, and several sets are opened in turn; give a "
-                 "file, or that set alone",
+                 "%s: the set %s is a stream, which can be opened once, and several sets are opened in turn; "
+                 "give a file, or that set alone",
                  feed_paths(f->feed), f->sets.item[i].name);
         /* Without a cache, which stays open. */
         const size_t planned_bytes = memory_planned_bytes();

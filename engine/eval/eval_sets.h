@@ -12,8 +12,9 @@
 
 /* For --help, where a flag takes sets. */
 #define EVAL_SETS_HELP                                                                                                 \
-    "A set of data is FILE,… or NAME=FILE,…: tomorrow=day9.tsv. What is before the first = is a name, of letters, "    \
-    "digits, _ . and -,\nunless there is a file called that, = included; ./a=b.tsv is always a file."
+    "A set of data is FILE,… or NAME=FILE,…: tomorrow=day9.tsv. "                                                      \
+    "What is before the first = is a name, of letters, digits, _ . and -,\n"                                           \
+    "unless there is a file called that, = included; ./a=b.tsv is always a file."
 
 #define EVAL_SETS_MAX      16u
 #define EVAL_SET_NAME_MAX  63u /* letters */

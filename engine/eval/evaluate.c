@@ -35,8 +35,8 @@ status evaluate_open(struct crew *c, const struct evaluate_options *o, struct fe
     options.reader.histories_alone = needs_histories;
     if (needs_histories && options.reader.histories == NULL)
         FAIL(INVALID,
-             "%s: the model reads users' histories, and an evaluated line must not tell them: give the data that does "
-             "by --set eval.exclude=TRAIN",
+             "%s: the model reads users' histories, and an evaluated line must not tell them: "
+             "give the data that does by --set eval.exclude=TRAIN",
              o->paths);
     /* A cache would keep old histories when histories change. */
     if (options.reader.histories == NULL) {

@@ -149,8 +149,8 @@ static status growth_check(const struct rank_groups *g, status grown)
     struct failure why;
     failure_keep(&why, grown);
     return status_fail(grown, __FILE__, __LINE__,
-                       "no memory to rank words for more groups than the %zu that have come, with %zu targets, of %zu "
-                       "bytes a group and %zu a target: %s; evaluate fewer at a time, or lower eval.top",
+                       "no memory to rank words for more groups than the %zu that have come, with %zu targets, "
+                       "of %zu bytes a group and %zu a target: %s; evaluate fewer at a time, or lower eval.top",
                        g->count, g->targets.count, sizeof *g->group + (g->best_max + 4) * sizeof *g->best,
                        sizeof *g->targets.pair, why.message);
 }

@@ -439,8 +439,8 @@ static status fds_plan(struct http *h)
     }
     if (limit.rlim_cur < wanted && (is_given || limit.rlim_cur <= OTHER_FDS))
         FAIL(USAGE,
-             "%s: %u connections need %llu descriptors, and this process may have %llu; raise the limit with ulimit "
-             "-n%s",
+             "%s: %u connections need %llu descriptors, and this process may have %llu; "
+             "raise the limit with ulimit -n%s",
              o->flag, is_given ? o->connection_max : o->connection_most, (unsigned long long)wanted,
              (unsigned long long)limit.rlim_cur, o->fewer ? o->fewer : "");
     if (!is_given) o->connection_max = (uint32_t)((limit.rlim_cur < wanted ? limit.rlim_cur : wanted) - OTHER_FDS);

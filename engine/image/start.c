@@ -195,8 +195,8 @@ static status take_over(char **arguments, bool is_needed)
     int fd = -1;
     if (!is_worth_trying())
         FAIL(SYSTEM,
-             "no driver of a card: neither %s nor %s is there, nor libcuda.so.1 in LD_LIBRARY_PATH and the usual "
-             "directories",
+             "no driver of a card: neither %s nor %s is there, "
+             "nor libcuda.so.1 in LD_LIBRARY_PATH and the usual directories",
              devices[0], devices[1]);
     TRY(image_file(&fd));
     const status st = probe(fd, is_needed ? PROBE_SECONDS_NEEDED : PROBE_SECONDS);

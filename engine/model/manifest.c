@@ -191,8 +191,7 @@ static json_t *manifest_json(const struct manifest *m)
     json_t *text = is_text ? json_stringn(m->text, m->text_bytes) : NULL;
     json_t *best = m->best.figure[0] == 0 ? NULL : best_json(&m->best);
     return json_pack("{s:s, s:i, s:s, s:o, s:s, s:I, s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I}, s:o*, s:o*, s:o, s:{s:s, "
-                     "s:I, s:s}, s:o, "
-                     "s:o*}",
+                     "s:I, s:s}, s:o, s:o*}",
                      "format", FORMAT, "version", MANIFEST_VERSION, "heterps", HETERPS_VERSION, "model", model,
                      "model_hash", model_hash, "save", (json_int_t)m->save, "progress", "step",
                      (json_int_t)m->progress.step, "epoch", (json_int_t)m->progress.epoch, "epoch_examples",

@@ -95,8 +95,7 @@ void model_data_mark(struct model_data *d, const struct reader_mark *mark, uint3
 status model_data_compare(const char *path, const struct model_data *saved, const struct model_data *present)
 {
     static const char todo[] = "to go on with the pass of the save, give its data; to train the model on other data, "
-                               "in a new pass and with all "
-                               "its state, give --continue in place of --resume";
+                               "in a new pass and with all its state, give --continue in place of --resume";
     if (saved->file_count == 0 || present->file_count == 0) return ST_OK;
     if (saved->file_count != present->file_count)
         FAIL(INVALID, "%s: its training has stopped in %u file%s of data (%s%s), found %u (%s%s); %s", path,

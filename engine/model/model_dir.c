@@ -87,8 +87,8 @@ static status claim_locked(const char *path, const char *lock_path)
     if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
         close(fd);
         FAIL(SYSTEM,
-             "%s: another process writes to this directory, or store.path, which rows on disk need for themselves, "
-             "names it",
+             "%s: another process writes to this directory, or store.path, "
+             "which rows on disk need for themselves, names it",
              path);
     }
     struct claim *claim = malloc(sizeof *claim);
@@ -134,8 +134,8 @@ static status same_graph_check(const struct graph *graph, const char *path)
     manifest_free(&manifest);
     if (is_same) return ST_OK;
     FAIL(MISMATCH,
-         "%s: holds a model of another graph (\"%s\", hash %016" PRIx64 "; this one is %016" PRIx64 ")%s%s; give "
-         "another directory, or remove it",
+         "%s: holds a model of another graph (\"%s\", hash %016" PRIx64 "; this one is %016" PRIx64 ")%s%s; "
+         "give another directory, or remove it",
          path, name, hash, graph->header->model_hash, is_told ? ": " : "", is_told ? what : "");
 }
 

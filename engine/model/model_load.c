@@ -86,14 +86,14 @@ static status tables_compare(const struct load *l, const struct graph *g)
                  g->tables[t].dim, l->saved.directory, m->tables[t].dim);
         if (g->tables[t].store != m->tables[t].store)
             FAIL(MISMATCH,
-                 "%s: table %s: the graph stores vectors as %s, %s as %s; a training of this graph may begin with the "
-                 "saved values (--init)",
+                 "%s: table %s: the graph stores vectors as %s, %s as %s; "
+                 "a training of this graph may begin with the saved values (--init)",
                  l->saved.manifest_path, graph_name, cfg_row_stores[g->tables[t].store], l->saved.directory,
                  cfg_row_stores[m->tables[t].store]);
         if (g->tables[t].span_floats != m->tables[t].span_floats)
             FAIL(MISMATCH,
-                 "%s: table %s: a row of the graph has %u floats (vector and optimizer state), of %s %u: its optimizer "
-                 "differs",
+                 "%s: table %s: a row of the graph has %u floats (vector and optimizer state), of %s %u: "
+                 "its optimizer differs",
                  l->saved.manifest_path, graph_name, g->tables[t].span_floats, l->saved.directory,
                  m->tables[t].span_floats);
     }
@@ -118,8 +118,8 @@ static status hash_compare(const struct model_saved *s, const struct graph *g)
     const uint32_t rules = saved_rules(s, g);
     if (rules != g->header->version)
         FAIL(MISMATCH,
-             "%s: it was trained by the rules of version %u, and the graph is of version %u; compile the model text "
-             "with --set model.rules=%u",
+             "%s: it was trained by the rules of version %u, and the graph is of version %u; "
+             "compile the model text with --set model.rules=%u",
              s->manifest_path, rules, g->header->version, rules);
     FAIL(MISMATCH,
          "%s: the graph has the same tables and parameters, but another model hash (%016" PRIx64 ", %s has %016" PRIx64
@@ -334,8 +334,7 @@ static void same_data_tell(const struct model_saved *saved, const struct model *
     }
     const bool is_known = p->pass_examples > p->epoch_examples;
     log_warning("%s has stopped training in this very data (%s): %s %s examples of its pass, which are not trained on; "
-                "--resume in "
-                "place of --continue would go on with them",
+                "--resume in place of --continue would go on with them",
                 saved->directory, m->data.file[0].name,
                 is_known ? "--continue begins it anew, and leaves out the last"
                          : "--continue begins it anew, and leaves out what follows the first",

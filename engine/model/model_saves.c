@@ -78,8 +78,8 @@ static status name_add(struct older_saves *older, const char *path, const char *
     status st = manifest_load(&manifest, path, name);
     if (st == ST_MEMORY) return st;
     if (st != ST_OK)
-        log_warning("an older save cannot be read, so no file that it may need is removed until it is mended or "
-                    "deleted: %s",
+        log_warning("an older save cannot be read, "
+                    "so no file that it may need is removed until it is mended or deleted: %s",
                     status_message());
     return older_add(older, name, &manifest, st == ST_OK);
 }

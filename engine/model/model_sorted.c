@@ -48,8 +48,8 @@ static status own_open(struct model_sorted *sorted, uint32_t table, const struct
     void *block;
     if (filter->has_score && !g->tables[table].life.counts)
         FAIL(INVALID,
-             "--score: rows of table %s have no score, for its [table] asks for no rule that counts them "
-             "(delete_score, ttl, rows, …)",
+             "--score: rows of table %s have no score, "
+             "for its [table] asks for no rule that counts them (delete_score, ttl, rows, …)",
              graph_string(g, g->tables[table].name));
     TRY(memory_take(part, count * sizeof *own->keys->key, &block));
     own->keys[table].key = block;

@@ -160,8 +160,8 @@ static status difference(const struct recipe *r, enum round round, enum recipe_c
     if (round == ROUND_REFUSE && !is_refused) return ST_OK;
     if (round == ROUND_REFUSE && class == CLASS_MODEL)
         FAIL(INVALID,
-             "%s: %s.%s was %.200s when it was saved and is %.200s now, which gives its values another meaning; go on "
-             "with the saved value, or start anew from its tensors and rows with --init",
+             "%s: %s.%s was %.200s when it was saved and is %.200s now, which gives its values another meaning; "
+             "go on with the saved value, or start anew from its tensors and rows with --init",
              r->path, section, key, saved, present);
     if (round == ROUND_REFUSE)
         FAIL(INVALID,

@@ -70,12 +70,12 @@ static status seeds_compare(const char *path, const char *table, const struct gr
     columns_text(to_text, sizeof to_text, to, to_serves);
     if (from->header->version != to->header->version && strcmp(from_text, to_text) == 0)
         FAIL(MISMATCH,
-             "%s: no row of table %s would ever be found: its keys are by the rules of version %u, and the graph is of "
-             "version %u; compile the model text with --set model.rules=%u",
+             "%s: no row of table %s would ever be found: its keys are by the rules of version %u, "
+             "and the graph is of version %u; compile the model text with --set model.rules=%u",
              path, table, from->header->version, to->header->version, from->header->version);
     FAIL(MISMATCH,
-         "%s: no row of table %s would ever be found: its keys are of the columns %s, and the graph looks up %s; let "
-         "the columns have the same names, or give the table another name, and it begins anew",
+         "%s: no row of table %s would ever be found: its keys are of the columns %s, and the graph looks up %s; "
+         "let the columns have the same names, or give the table another name, and it begins anew",
          path, table, from_text, to_text);
 }
 
@@ -171,8 +171,7 @@ status warm_words_key(const struct warm_words *words, const char *path, uint64_t
         return ST_OK;
     }
     FAIL(INVALID,
-         "%s:%" PRIu64
-         ": the table looks up several fields, where a text has other keys: expected a field of it, a tab "
-         "and the text, found \"%.*s\"; or say by --field of which field all texts are (heterps-run import)",
+         "%s:%" PRIu64 ": the table looks up several fields, where a text has other keys: expected a field of it, "
+         "a tab and the text, found \"%.*s\"; or say by --field of which field all texts are (heterps-run import)",
          path, line, bytes > 60 ? 60 : (int)bytes, text);
 }

@@ -219,8 +219,8 @@ static status saved_open(struct warm_start *w)
 {
     if (w->o->is_import)
         FAIL(INVALID,
-             "%s: a saved model, not tensors made elsewhere; it is used as it is (--model), goes on by --resume, and "
-             "starts another by --init",
+             "%s: a saved model, not tensors made elsewhere; it is used as it is (--model), goes on by --resume, "
+             "and starts another by --init",
              w->o->path);
     TRY(model_saved_open(&w->saved, w->o->path));
     TRY(model_saved_note(&w->saved));
@@ -329,8 +329,8 @@ static status table_refuse(const struct warm_start *w, const struct source_table
         snprintf(text[i], sizeof text[i], "%s%s%s", parts[i] ? type_text(parts[i]) : "none", parts[i] ? " " : "",
                  parts[i] ? source_tensor_shape(parts[i], shape) : "");
     FAIL(INVALID,
-         "%s: table %s: expected %s.vectors F32, F64, F16 or BF16 [rows, dim], and either %s.keys U64 or I64 [rows] or "
-         "%s.words.txt of as many lines; found vectors %s, keys %s, words %s",
+         "%s: table %s: expected %s.vectors F32, F64, F16 or BF16 [rows, dim], "
+         "and either %s.keys U64 or I64 [rows] or %s.words.txt of as many lines; found vectors %s, keys %s, words %s",
          w->o->path, name, name, name, name, text[PART_VECTORS], text[PART_KEYS], text[PART_WORDS]);
 }
 

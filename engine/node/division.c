@@ -16,8 +16,8 @@ static status lanes_suffice(uint32_t lanes, uint32_t node_count)
 {
     if (node_count > lanes)
         FAIL(INVALID,
-             "%u of %u nodes would have nothing to compute of %u lane%s: give at most as many nodes, or --set "
-             "train.lanes=%u; start nodes that are to compute nothing with --lanes 0",
+             "%u of %u nodes would have nothing to compute of %u lane%s: give at most as many nodes, "
+             "or --set train.lanes=%u; start nodes that are to compute nothing with --lanes 0",
              node_count - lanes, node_count, lanes, words_s(lanes), node_count);
     return ST_OK;
 }
@@ -136,8 +136,8 @@ static status whole_divide(const struct division_options *o, uint32_t *count)
     if (others == o->node_count) TRY(lanes_suffice(o->lanes, o->node_count));
     if (others == 0 && sum != o->lanes)
         FAIL(INVALID,
-             "nodes have %" PRIu64 " lanes (--lanes: %s), and train.lanes is %u: change one of them, or --set "
-             "train.lanes=%" PRIu64,
+             "nodes have %" PRIu64 " lanes (--lanes: %s), and train.lanes is %u: change one of them, "
+             "or --set train.lanes=%" PRIu64,
              sum, said_text(o, text, sizeof text), o->lanes, sum);
     if (sum + others > o->lanes)
         FAIL(INVALID,

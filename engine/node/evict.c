@@ -142,8 +142,8 @@ static status bins_arrived(struct reduce *r, uint32_t from, const struct reduce_
 {
     if (!bins_unpack(r->evicting.sum[message->step % 2], r->peers[from].bins, message->bytes / sizeof(uint64_t)))
         FAIL(INVALID,
-             "node %u sent counts of rows that are not in the order of their bins, or of no rows: it does not train "
-             "the same graph in the same way",
+             "node %u sent counts of rows that are not in the order of their bins, or of no rows: "
+             "it does not train the same graph in the same way",
              reduce_name(r, from));
     r->evicting.come[message->step % 2]++;
     r->peers[from].next_bins++;

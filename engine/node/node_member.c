@@ -109,8 +109,8 @@ static status stream_lost(const struct node *n, status st)
     if (st != ST_PEER_LOST || !n->listens || reduce_stream(n->reduce) == NULL) return st;
     snprintf(why, sizeof why, "%.*s", (int)sizeof why - 1, status_message());
     FAIL(SYSTEM,
-         "%s; the data are a stream, of which a part has been read, and cannot be read again: start all nodes again "
-         "with the stream from its beginning, and, where there is a save, with --resume",
+         "%s; the data are a stream, of which a part has been read, and cannot be read again: "
+         "start all nodes again with the stream from its beginning, and, where there is a save, with --resume",
          why);
 }
 

@@ -289,8 +289,8 @@ static status keys_check(const struct owned *owned, uint32_t asker, uint32_t tab
     for (uint32_t i = 0; i < asked->count; i++)
         if (!model_share_has(share, table, asked->key[i]))
             FAIL(INVALID,
-                 "node %u asks for a row of table \"%s\" whose owner is node %u; expected rows of this node, which is "
-                 "node %u: they do not share rows in the same way",
+                 "node %u asks for a row of table \"%s\" whose owner is node %u; "
+                 "expected rows of this node, which is node %u: they do not share rows in the same way",
                  asker, graph_string(owned->graph, owned->graph->tables[table].name),
                  model_share_owner(share, table, asked->key[i]), share->owner);
     return ST_OK;

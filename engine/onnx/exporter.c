@@ -164,9 +164,9 @@ status exporter_tables_fit(const struct graph *g, const uint64_t *row_count)
     if (all <= ONNX_BYTES_MAX) return ST_OK;
     char own[16], together[16], room[16];
     FAIL(INVALID,
-         "onnx: table %s has %" PRIu64 " rows of %u numbers, %s with their keys, and all tables %s; a file of a net "
-         "has at most %s: export with --for serving in place of --format onnx, which has no such bound, or train with "
-         "fewer rows (rows of [table %s])",
+         "onnx: table %s has %" PRIu64 " rows of %u numbers, %s with their keys, and all tables %s; "
+         "a file of a net has at most %s: export with --for serving in place of --format onnx, "
+         "which has no such bound, or train with fewer rows (rows of [table %s])",
          graph_string(g, g->tables[largest].name), row_count[largest], g->tables[largest].dim, words_size(own, most),
          words_size(together, all), words_size(room, ONNX_BYTES_MAX), graph_string(g, g->tables[largest].name));
 }

@@ -264,9 +264,8 @@ static status pass_begin(struct feed *feed, struct place *at, uint64_t skip)
     }
     if (st == ST_OK && at->is_open && at->is_end)
         st = status_fail(ST_INVALID, __FILE__, __LINE__,
-                         "%s: expected more than the %" PRIu64
-                         " examples of the pass that are done, found the end: these are not the data in which the "
-                         "save's training has stopped",
+                         "%s: expected more than the %" PRIu64 " examples of the pass that are done, found the end: "
+                         "these are not the data in which the save's training has stopped",
                          feed->source->paths, skip);
     if (feed->is_left) return ST_OK;
     uint64_t end_ns = clock_ns();

@@ -374,17 +374,16 @@ static status exchange_check(const struct pipeline *p)
         const char *name = graph_string(p->graph, p->graph->tables[t].name);
         if (life->admit > 1 && life->admit_by == ADMIT_BLOOM)
             FAIL(INVALID,
-                 "table \"%s\": on several nodes admit_by = bloom needs the filters by shards of rules 10, found "
-                 "[model] rules = %u; set admit_by = exact, or compile the model with --set "
-                 "model.rules=10",
+                 "table \"%s\": on several nodes admit_by = bloom needs the filters by shards of rules 10, "
+                 "found [model] rules = %u; set admit_by = exact, or compile the model with --set model.rules=10",
                  name, p->graph->header->version);
     }
     for (uint32_t s = 0; s < p->stage_count && !by_stages(p); s++)
         if (!device_kind_of(p->plan, s)->has_cores &&
             p->plan->types[p->plan->stages[s].type].device != RESOURCE_PACED)
             FAIL(INVALID,
-                 "training on several nodes needs stages on cores, or a plan that says on which node each lies, found "
-                 "stage %u of %u on type %s",
+                 "training on several nodes needs stages on cores, or a plan that says on which node each lies, "
+                 "found stage %u of %u on type %s",
                  s + 1, p->stage_count, p->plan->types[p->plan->stages[s].type].name);
     return ST_OK;
 }

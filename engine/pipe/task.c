@@ -187,8 +187,8 @@ static status diverged(struct worker *w, const struct station *station, const st
     if (device != w->device) pthread_mutex_unlock(&w->pipeline->device_lock);
     TRY(st);
     FAIL(DIVERGED,
-         "step %" PRIu64 ": the loss is not finite; the first such value is in the output of [%s %s]; a lower learning "
-         "rate may help",
+         "step %" PRIu64 ": the loss is not finite; the first such value is in the output of [%s %s]; "
+         "a lower learning rate may help",
          c->batch->step, kind, op);
 }
 

@@ -216,8 +216,8 @@ static void measured_time(const struct profile *p, uint32_t kind, uint32_t layer
             name, line.fixed * 1e6, line.slope * 1e6, line.fixed_low * 1e6, line.fixed_high * 1e6, line.slope_low * 1e6,
             line.slope_high * 1e6, whole->update * 1e6);
     else
-        log_detail("profile  %s: %.3g us + %.3g us an example (of too few batch sizes for an interval), update %.3g us "
-                   "a step",
+        log_detail("profile  %s: %.3g us + %.3g us an example (of too few batch sizes for an interval), "
+                   "update %.3g us a step",
                    name, line.fixed * 1e6, line.slope * 1e6, whole->update * 1e6);
 }
 
@@ -386,8 +386,8 @@ static void alpha_tell(const struct profile *p)
 {
     uint32_t count = units_measured(p);
     if (count == 1)
-        log_info("profile  how layers divide among cores (alpha) is assumed, %g for those that calculate and %g for "
-                 "others, for %s",
+        log_info("profile  how layers divide among cores (alpha) is assumed, "
+                 "%g for those that calculate and %g for others, for %s",
                  ALPHA_OF_CALCULATION, ALPHA_OF_MEMORY,
                  p->unit_count == 1 ? "one core is here" : "other programs used the cores meanwhile");
     if (count == 2)
@@ -403,15 +403,14 @@ static void remarks_tell(const struct profile *p)
 {
     alpha_tell(p);
     if (is_busy(p))
-        log_warning(
-            "the graph's profile was measured while the machine was busy: the middle half of its rounds spreads over "
-            "%.0f %%; it is not kept; --no-cache measures anew",
-            p->result.spread * 100);
+        log_warning("the graph's profile was measured while the machine was busy: "
+                    "the middle half of its rounds spreads over %.0f %%; it is not kept; --no-cache measures anew",
+                    p->result.spread * 100);
     log_info("profile  measured in %.1f s: %u rounds, medians of them; their middle half spreads over %.1f %%",
              p->result.seconds, p->result.rounds, p->result.spread * 100);
     if (p->data.settings.store_ssd)
-        log_info("profile  these times do not include waiting for rows on disk, which `heterps-run bench disk DIR` "
-                 "measures");
+        log_info("profile  these times do not include waiting for rows on disk, "
+                 "which `heterps-run bench disk DIR` measures");
     log_detail("profile  moving between cores: %.3g us + %.3g GB/s; reading %.3g us an example", p->move.fixed * 1e6,
                1e-9 / p->move.slope, p->result.reading_seconds * 1e6);
 }

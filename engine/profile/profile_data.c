@@ -105,8 +105,8 @@ status profile_limits(const struct cluster *cluster, uint32_t core_count, uint32
         char names[512];
         cpu_names_text(cluster, given, names, sizeof names);
         FAIL(INVALID,
-             "%s: the types %s of device cpu need a core of this machine each, which has %u%s; give --share, or fewer "
-             "types",
+             "%s: the types %s of device cpu need a core of this machine each, which has %u%s; "
+             "give --share, or fewer types",
              cluster->path, names, cores, service ? " beside the service cores" : "");
     }
     for (uint32_t t = 0; t < cluster->type_count; t++)

@@ -97,8 +97,8 @@ static void node_look(const struct look *look, uint32_t rank)
     const enum isa common = isa_common(look->links);
     if (isa_find(n->isa, &own) && own != common)
         todo(&l, DOCTOR_WARN,
-             "all nodes of a training take the same instruction set, and others have no more than %s: give --isa %s to "
-             "all nodes",
+             "all nodes of a training take the same instruction set, and others have no more than %s: "
+             "give --isa %s to all nodes",
              isa_names[common], isa_names[common]);
     line_say(look, DOCTOR_nodes, &l);
 }
@@ -195,8 +195,8 @@ static void pair_judge(const struct doctor_links *links, const struct doctor_pai
              rate_text(a, least), rate_text(b, others));
     else if (least < RATE_LEAST)
         todo(l, DOCTOR_WARN,
-             "slow: %s is less than a network of 1 Gbit/s gives; each node sends and gets up to twice the bytes of "
-             "the parameters a step",
+             "slow: %s is less than a network of 1 Gbit/s gives; "
+             "each node sends and gets up to twice the bytes of the parameters a step",
              rate_text(a, least));
     if (p->echo_ns > ECHO_MOST)
         todo(l, DOCTOR_WARN, "far: a step waits for this time there and back at least twice, for sums and for values");

@@ -80,8 +80,8 @@ static void model_look(const struct look *l)
     const bool is_bf16 = s->setup.settings.train_precision == PRECISION_BF16, is_fast = isa >= ISA_avx512bf16;
     tell(l, DOCTOR_model, is_bf16 && !is_fast ? DOCTOR_WARN : DOCTOR_OK, "instruction set",
          is_bf16 ? isa_names[is_fast ? isa : ISA_avx512bf16] : "", isa_names[isa],
-         is_bf16 && !is_fast ? "train.precision = bf16 is not faster than float32 here: it takes the same "
-                               "multiply-adds, and rounding; give --set train.precision=f32"
+         is_bf16 && !is_fast ? "train.precision = bf16 is not faster than float32 here: "
+                               "it takes the same multiply-adds, and rounding; give --set train.precision=f32"
                              : NULL);
 }
 
@@ -267,8 +267,8 @@ static void disk_look(const struct look *l)
         const char *by = store_disk_name(store);
         const bool is_cached = strstr(by, "page cache") != NULL;
         tell(l, DOCTOR_disk, is_cached ? DOCTOR_WARN : DOCTOR_OK, "reads and writes", "", by,
-             is_cached ? "no O_DIRECT in this directory: reads take memory that is not planned; give a store.path on a "
-                         "file system such as ext4 or xfs"
+             is_cached ? "no O_DIRECT in this directory: reads take memory that is not planned; "
+                         "give a store.path on a file system such as ext4 or xfs"
                        : NULL);
         if (getrlimit(RLIMIT_NOFILE, &files) == 0)
             tell(l, DOCTOR_disk, DOCTOR_OK, "open files", COUNT(store_disk_files(store)), COUNT(files.rlim_cur), NULL);
@@ -316,8 +316,8 @@ static void save_look(const struct look *l)
               TEXT(200, "free some of it, or give another --out: checkpoint.keep = %u saves and one more",
                    set->checkpoint_keep));
     free_look(l, DOCTOR_save, "with all rows", out, count * most, DOCTOR_WARN,
-              "enough for fewer rows than there is room for; free some of it, or lower checkpoint.keep, store.ram or "
-              "store.ssd");
+              "enough for fewer rows than there is room for; free some of it, or lower checkpoint.keep, "
+              "store.ram or store.ssd");
 }
 
 /* --- plan --------------------------------------------------------------------------------------- */
@@ -349,8 +349,8 @@ static void cards_look(const struct look *l)
          count ? COUNT(count) : TEXT(400, "none: %s", why), NULL);
     if (l->session->setup.settings.train_precision == PRECISION_TF32 && needed == 0)
         tell(l, DOCTOR_cards, DOCTOR_WARN, "train.precision", "a stage on a card", "none",
-             "tf32 needs cards of compute capability 8.0 or more: here every product is in float32, as with --set "
-             "train.precision=f32");
+             "tf32 needs cards of compute capability 8.0 or more: here every product is in float32, "
+             "as with --set train.precision=f32");
     const char *blas = count ? gpu_blas_library(&why) : NULL;
     if (count)
         tell(l, DOCTOR_cards, DOCTOR_OK, "products", "",

@@ -63,8 +63,8 @@ static void again_tell(const struct session *s, const struct progress *p)
     uint64_t from = data->mark_count ? data->mark[data->mark_count - 1].example : 0, again = p->epoch_examples - from;
     char text[27];
     if (again < AGAIN_MIN || again > p->epoch_examples || is_cached) return;
-    log_info("resume   reads %s examples again that this pass has done: their place in the text is unknown (packed "
-             "files and standard input have no marks)",
+    log_info("resume   reads %s examples again that this pass has done: "
+             "their place in the text is unknown (packed files and standard input have no marks)",
              words_whole(text, again));
 }
 
@@ -365,8 +365,8 @@ static void life_report(const struct session *s, const struct table_account *acc
         const struct store_life_counts life = accounts[t].life;
         const char *name = graph_string(&s->setup.graph, s->setup.graph.tables[t].name);
         char made[27], refused[27], score[27], age[27], evicted[27];
-        log_info("life     %s: %s rows made, %s occurrences of keys not admitted; %s rows died by score, %s by age; %s "
-                 "evicted",
+        log_info("life     %s: %s rows made, %s occurrences of keys not admitted; "
+                 "%s rows died by score, %s by age; %s evicted",
                  name, words_whole(made, life.admitted), words_whole(refused, life.refused),
                  words_whole(score, life.died[ROW_DEAD_SCORE]), words_whole(age, life.died[ROW_DEAD_AGE]),
                  words_whole(evicted, life.evicted));
@@ -418,8 +418,8 @@ static void disk_report(const struct session *s, const struct table_account *acc
         const struct store_counts c = accounts[t].store;
         const uint64_t left_bytes = c.disk.put * s->setup.graph.tables[t].span_floats * sizeof(float);
         char disk[27], reads[27], read_bytes[16], write_bytes[16];
-        log_info("disk     %s: %s rows on disk; %.2f%% of rows were found in RAM; %s reads, %s; written %s, %.2f times "
-                 "what left RAM",
+        log_info("disk     %s: %s rows on disk; %.2f%% of rows were found in RAM; %s reads, %s; "
+                 "written %s, %.2f times what left RAM",
                  graph_string(&s->setup.graph, s->setup.graph.tables[t].name), words_whole(disk, c.disk_rows),
                  c.touched ? 100.0 * (1 - (double)c.disk.fetched / (double)c.touched) : 100.0,
                  words_whole(reads, c.disk.read_count), words_size(read_bytes, c.disk.read_bytes),

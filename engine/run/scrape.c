@@ -174,8 +174,8 @@ static void figures_put(struct scrape *s, struct evbuffer *to)
     exposition_u64(to, "heterps_train_window", "gauge", "How many examples heterps_train_figure is over.",
                    GET(s->shared_window));
     exposition_head(to, "heterps_train_figure", "gauge",
-                    "Progressive validation: a figure of a loss over the last examples, each predicted before it was "
-                    "learned from.");
+                    "Progressive validation: a figure of a loss over the last examples, "
+                    "each predicted before it was learned from.");
     for (uint32_t i = 0; i < count; i++)
         if (isfinite(GET(s->figure[i].shared_value)))
             evbuffer_add_printf(to, "heterps_train_figure{head=\"%s\",figure=\"%s\"} %.9g\n", s->figure[i].head,
@@ -286,8 +286,8 @@ static void others_put(struct node *node, struct evbuffer *to)
     const struct reduce_rounds rounds = reduce_rounds(node_reduce(node));
     const uint64_t mask = node_waits(node);
     exposition_f64(to, "heterps_train_round_seconds_total", "counter",
-                   "Time in which rounds of sums and values were under way, from the own part to the last of the "
-                   "others'.",
+                   "Time in which rounds of sums and values were under way, "
+                   "from the own part to the last of the others'.",
                    (double)rounds.ns * 1e-9);
     exposition_head(to, last, "counter", "Time of the rounds whose last part was this node's.");
     for (uint32_t n = 0; n < node_count(node); n++)

@@ -36,8 +36,8 @@ static status plan_make(struct session *s, const struct session_options *o)
     if (cluster.nodes) {
         cluster_free(&cluster);
         FAIL(USAGE,
-             "--cluster %s: its types lie on nodes: make a plan by `heterps-run plan`, and give it as --plan to every "
-             "node",
+             "--cluster %s: its types lie on nodes: make a plan by `heterps-run plan`, "
+             "and give it as --plan to every node",
              c->path);
     }
     const struct profile_options profile = {.graph = &s->setup.graph,

@@ -180,8 +180,8 @@ static void stages_sentence(const struct pipeline_figures *f, const struct readi
         alone_sentence(stage, computing, text);
     } else if (is_busy && f->is_shared) {
         snprintf(text, SENTENCE_BYTES,
-                 "computation is the bottleneck: the shared cores are busy %d%% of the time, most of all with stage %s "
-                 "(%d%%); more cores would help",
+                 "computation is the bottleneck: the shared cores are busy %d%% of the time, "
+                 "most of all with stage %s (%d%%); more cores would help",
                  percent(computing), stage->name, percent(shares.busy));
     } else if (is_busy && shares.busy - busy_min < EQUAL_SHARE) {
         snprintf(
@@ -209,8 +209,8 @@ static void stages_sentence(const struct pipeline_figures *f, const struct readi
                      percent(r->starved));
         else if (r->starved >= SLOTS_SHARE && r->wait >= SLOTS_SHARE)
             snprintf(at, left_bytes,
-                     "; now input is missing (%d%%), now reading lacks a free slot (%d%%): more slots "
-                     "(train.in_flight) may help",
+                     "; now input is missing (%d%%), now reading lacks a free slot (%d%%): "
+                     "more slots (train.in_flight) may help",
                      percent(r->starved), percent(r->wait));
         else if (is_single)
             snprintf(at, left_bytes, " and reading %d%%: neither is the bottleneck by itself", percent(r->busy));
@@ -218,10 +218,9 @@ static void stages_sentence(const struct pipeline_figures *f, const struct readi
             snprintf(at, left_bytes, "; more minibatches under way (train.in_flight)%s may help",
                      has_clock ? " or a greater train.clock_distance" : "");
         else
-            snprintf(
-                at, left_bytes,
-                ": every step fills and drains the pipeline; more micro-batches a step (train.batch / train.micro) or "
-                "slots (train.in_flight) may help");
+            snprintf(at, left_bytes,
+                     ": every step fills and drains the pipeline; "
+                     "more micro-batches a step (train.batch / train.micro) or slots (train.in_flight) may help");
     }
 }
 

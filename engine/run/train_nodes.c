@@ -33,8 +33,8 @@ status train_nodes_check(const struct trainer *t)
              feed_paths(t->eval.feed));
     if (feed_is_stream(t->feed) && !is_shared(t))
         FAIL(INVALID,
-             "%s is a stream, and node 0's data are not: give all nodes the same --data, and only addresses whose "
-             "server tells the size",
+             "%s is a stream, and node 0's data are not: give all nodes the same --data, "
+             "and only addresses whose server tells the size",
              feed_paths(t->feed));
     return ST_OK;
 }
@@ -45,8 +45,8 @@ static status stream_check(const struct session *s, const char *data, uint32_t p
         FAIL(MISMATCH, "it reads other data: %u files, and node 0 %u, of which one is a stream", paths_count(data),
              path_count);
     if (node_index(s->node) == 0 && paths_have_address(data))
-        FAIL(INVALID, "on several nodes a stream is read by node 0 alone, and cannot be mixed with addresses of the "
-                      "web; give files in their place");
+        FAIL(INVALID, "on several nodes a stream is read by node 0 alone, "
+                      "and cannot be mixed with addresses of the web; give files in their place");
     return ST_OK;
 }
 

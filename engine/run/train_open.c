@@ -51,15 +51,14 @@ static void settings_check(const struct trainer *t)
         log_warning("checkpoint.seconds = %g saves nothing without --out DIR", (double)settings->checkpoint_seconds);
     const bool saves = t->options->out && (settings->checkpoint_every || settings->checkpoint_seconds > 0);
     if (t->node && node_index(t->node) == 0 && node_count(t->node) > 1 && t->options->use == NULL && !saves)
-        log_warning("no save before the end: if a node is lost, all nodes begin this run again; give --out DIR and "
-                    "--set checkpoint.seconds=600, or checkpoint.every");
+        log_warning("no save before the end: if a node is lost, all nodes begin this run again; "
+                    "give --out DIR and --set checkpoint.seconds=600, or checkpoint.every");
     if (settings->eval_every && t->eval.sets.count == 0)
         log_warning("eval.every = %" PRIu64 " measures nothing without --eval FILE", settings->eval_every);
     if (settings->train_micro == 0 && shape.micro < 32 && shape.micro < shape.batch / shape.lanes)
-        log_warning(
-            "batch / lanes = %u has no divisor from 32 to 512, so micro-batches have %u examples and are slow; choose "
-            "another train.batch",
-            shape.batch / shape.lanes, shape.micro);
+        log_warning("batch / lanes = %u has no divisor from 32 to 512, so micro-batches have %u examples and are slow; "
+                    "choose another train.batch",
+                    shape.batch / shape.lanes, shape.micro);
 }
 
 /* Decides what is evaluated, and shares the budgets between the data caches of training and evaluation.

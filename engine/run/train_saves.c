@@ -204,8 +204,8 @@ static void save_put_off(struct trainer *t)
     if (every == 0 || step % every != 0) return;
     if (t->report.save_late_count == 0)
         log_info("saves    the save of step %" PRIu64
-                 " follows when the one before it is written; training goes on meanwhile, and with "
-                 "checkpoint.wait = yes it would wait (checkpoint.every = %" PRIu64 ")",
+                 " follows when the one before it is written; training goes on meanwhile, "
+                 "and with checkpoint.wait = yes it would wait (checkpoint.every = %" PRIu64 ")",
                  step, every);
     report_save_late(&t->report, t->save_is_owed);
     t->save_is_owed = true;

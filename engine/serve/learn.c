@@ -158,8 +158,8 @@ static void labels_learn(struct server *s, struct served *m, struct evhttp_reque
     const char *text = t->join ? join_find(t->join, id, clock_ns(), &bytes) : NULL;
     if (text == NULL)
         http_reply_text(s->http, request, 404,
-                        "no lines wait under the id %.128s: they came more than serve.join "
-                        "seconds ago, were learned from, or never came",
+                        "no lines wait under the id %.128s: they came more than serve.join seconds ago, "
+                        "were learned from, or never came",
                         id);
     else if (label_bytes > body_max(m))
         http_reply_text(s->http, request, 413, "a request has at most serve.body = %zu bytes, this one %zu",
@@ -254,10 +254,9 @@ static void looks_put(const struct server *s, struct learner_state *state, struc
             evbuffer_add_printf(to, "%s{model=\"%s\"} %" PRIu64 "\n", numbers[i].name, s->models[index].name,
                                 numbers[i].value(&state[index], &join[index]));
     }
-    exposition_head(
-        to, "heterps_learn_figure", "gauge",
-        "Progressive validation: a figure of a loss over the last examples, each predicted before it was learned "
-        "from.");
+    exposition_head(to, "heterps_learn_figure", "gauge",
+                    "Progressive validation: a figure of a loss over the last examples, "
+                    "each predicted before it was learned from.");
     for (uint32_t index = 0; index < s->model_count; index++)
         for (uint32_t i = 0; i < state[index].figure_count; i++) {
             const struct learner_figure *f = &state[index].figure[i];

@@ -142,8 +142,10 @@ static const char *form_value(const struct form *form, const char *name)
 static void inputs_put(const struct served *m, const struct form *form, struct evbuffer *to)
 {
     evbuffer_add_printf(to,
-                        "<section aria-labelledby=\"form\">\n<h2 id=\"form\">Ask</h2>\n<form method=\"post\" "
-                        "action=\"/page/%s\">\n<div class=\"inputs\">\n",
+                        "<section aria-labelledby=\"form\">\n"
+                        "<h2 id=\"form\">Ask</h2>\n"
+                        "<form method=\"post\" action=\"/page/%s\">\n"
+                        "<div class=\"inputs\">\n",
                         m->name);
     for (uint32_t i = 0; i < m->version->lines.count && i < INPUTS_MAX; i++) {
         char name[16];
@@ -162,9 +164,10 @@ static void inputs_put(const struct served *m, const struct form *form, struct e
     put(to, "<button>Predict</button>\n</form>\n</section>\n");
     evbuffer_add_printf(to,
                         "<section class=\"lines\" aria-labelledby=\"lines\">\n<h2 id=\"lines\">Ask by lines</h2>\n"
-                        "<p class=\"note\">As a file of the data has them; <code>POST /predict/%s</code> takes the "
-                        "same.</p>\n<form method=\"post\" action=\"/page/%s\">\n<label>Lines<textarea name=\"lines\" "
-                        "rows=\"6\" spellcheck=\"false\">",
+                        "<p class=\"note\">As a file of the data has them; "
+                        "<code>POST /predict/%s</code> takes the same.</p>\n"
+                        "<form method=\"post\" action=\"/page/%s\">\n"
+                        "<label>Lines<textarea name=\"lines\" rows=\"6\" spellcheck=\"false\">",
                         m->name, m->name);
     put_escaped(to, form_value(form, "lines"));
     put(to, "</textarea></label>\n<button>Predict</button>\n</form>\n</section>\n");

@@ -119,14 +119,13 @@ static status optimizers_check(const struct wsp *wsp)
         const struct optimizer *rule = &optimizer_table[g->optimizers[g->updates[i].optimizer].kind];
         if (wsp->nodes && rule->across == ACROSS_NEVER)
             FAIL(INVALID,
-                 "train.sync = wsp on %u nodes: they add up what each has changed, also of rows of tables, which the "
-                 "state of %s does not allow; use sgd or adagrad, or train.sync = bsp",
+                 "train.sync = wsp on %u nodes: they add up what each has changed, also of rows of tables, "
+                 "which the state of %s does not allow; use sgd or adagrad, or train.sync = bsp",
                  wsp->worker_count, rule->name);
         if (g->updates[i].table == GRAPH_NONE && rule->across == ACROSS_NEVER)
             FAIL(INVALID,
-                 "train.pipelines = %u under %s: pipelines add up what each has changed, which the state of %s does "
-                 "not allow; "
-                 "use sgd or adagrad for train.optimizer, or train.pipelines = 1",
+                 "train.pipelines = %u under %s: pipelines add up what each has changed, "
+                 "which the state of %s does not allow; use sgd or adagrad for train.optimizer, or train.pipelines = 1",
                  site->pipeline_count, cfg_syncs[site->kind], rule->name);
     }
     return ST_OK;
@@ -139,8 +138,7 @@ static status clip_check(const struct sync *s)
     if (s->clipped == NULL || site->stage_count == 1) return ST_OK;
     FAIL(INVALID,
          "train.clip_norm = %g bounds the norm of all dense gradients together, but under %s the plan's %u stages "
-         "update "
-         "at different times; use train.sync = bsp, a plan of one stage, or train.clip_value",
+         "update at different times; use train.sync = bsp, a plan of one stage, or train.clip_value",
          (double)s->clipped->clip_norm, cfg_syncs[site->kind], site->stage_count);
 }
 
@@ -150,13 +148,13 @@ static status exact_check(const struct sync_site *site)
     if (!site->is_exact) return ST_OK;
     if (site->kind != SYNC_WSP)
         FAIL(INVALID,
-             "train.exact is for train.sync = wsp: under %s there is no clock that says what a minibatch is computed "
-             "with",
+             "train.exact is for train.sync = wsp: "
+             "under %s there is no clock that says what a minibatch is computed with",
              cfg_syncs[site->kind]);
     if (site->pipeline_count > 1 && site->graph->table_count > 0)
         FAIL(INVALID,
-             "train.exact with train.pipelines = %u: all pipelines of a node share the rows of tables, which each "
-             "updates when it comes to it; start as many nodes of one pipeline",
+             "train.exact with train.pipelines = %u: all pipelines of a node share the rows of tables, "
+             "which each updates when it comes to it; start as many nodes of one pipeline",
              site->pipeline_count);
     return ST_OK;
 }
@@ -174,9 +172,8 @@ static status tables_check(const struct sync_site *site)
             memcpy(&attr, g->nodes[n].attr, sizeof attr);
             if (stage_of_table[attr.table] != GRAPH_NONE && stage_of_table[attr.table] != stage)
                 FAIL(INVALID,
-                     "table %s is looked up by stages %u and %u of the plan; under %s all layers that look up a table "
-                     "lie in one "
-                     "stage (under bsp they need not)",
+                     "table %s is looked up by stages %u and %u of the plan; "
+                     "under %s all layers that look up a table lie in one stage (under bsp they need not)",
                      graph_string(g, g->tables[attr.table].name), stage_of_table[attr.table], stage,
                      cfg_syncs[site->kind]);
             stage_of_table[attr.table] = stage;
@@ -202,8 +199,8 @@ static status aliases_check(const struct sync *s)
         uint32_t user = stage_of_node(site, alias->node), owner = stage_of_node(site, alias->owner);
         if (user != owner)
             FAIL(INVALID,
-                 "%s of stage %u of the plan uses the parameters of %s of stage %u; under %s layers that share "
-                 "parameters lie in one stage (under bsp they need not)",
+                 "%s of stage %u of the plan uses the parameters of %s of stage %u; "
+                 "under %s layers that share parameters lie in one stage (under bsp they need not)",
                  graph_string(g, g->nodes[alias->node].name), user, graph_string(g, g->nodes[alias->owner].name), owner,
                  cfg_syncs[site->kind]);
     }

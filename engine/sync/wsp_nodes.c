@@ -69,8 +69,8 @@ static status sizes_check(const struct wsp *wsp)
     }
     if (rows * (site->clock_distance + 3) > INT32_MAX)
         FAIL(INVALID,
-             "a wave may change %" PRIu64 " rows of a table, and a node keeps those of %u waves: more than %d; lower "
-             "train.clock_distance, train.in_flight or train.batch",
+             "a wave may change %" PRIu64 " rows of a table, and a node keeps those of %u waves: more than %d; "
+             "lower train.clock_distance, train.in_flight or train.batch",
              rows, site->clock_distance + 3, INT32_MAX);
     if (bytes > UINT32_MAX)
         FAIL(INVALID,
@@ -183,8 +183,8 @@ static status head_check(const struct sync_site *site, uint32_t worker, uint64_t
 {
     if (head->in_flight != site->in_flight || head->clock_distance != site->clock_distance)
         FAIL(INVALID,
-             "node %u has waves of %u minibatches and a clock distance of %u, and this node of %u, and of %u: give all "
-             "nodes the same --set train.in_flight=N, and train.clock_distance",
+             "node %u has waves of %u minibatches and a clock distance of %u, and this node of %u, and of %u: "
+             "give all nodes the same --set train.in_flight=N, and train.clock_distance",
              worker, head->in_flight, head->clock_distance, site->in_flight, site->clock_distance);
     if (head->is_exact != site->is_exact)
         FAIL(INVALID, "train.exact is %s on node %u, and %s on this node: give all nodes the same",

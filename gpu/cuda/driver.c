@@ -60,8 +60,8 @@ static void ready_once(void)
         void *address = dlsym(library, names[i].name);
         if (address == NULL) {
             snprintf(why_none, sizeof why_none,
-                     "the driver library lacks %s, so it is older than the CUDA %d.%d that this"
-                     " program is built with: install a newer driver",
+                     "the driver library lacks %s, so it is older than the CUDA %d.%d that this program is built with: "
+                     "install a newer driver",
                      names[i].name, CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10);
             return;
         }
@@ -122,8 +122,8 @@ status cuda_retain(struct cuda_card *c, const char *about)
         size_t bytes = 0;
         (void)cuda_calls.cuDeviceTotalMem(&bytes, c->device);
         FAIL(MEMORY,
-             "card %u (%s): %s: nothing is left of its %.1f GiB: other processes hold them, and nvidia-smi says "
-             "which; end these, take another card, or give --gpu off",
+             "card %u (%s): %s: nothing is left of its %.1f GiB: other processes hold them, and nvidia-smi says which; "
+             "end these, take another card, or give --gpu off",
              c->index, c->name, about, (double)bytes / (1 << 30));
     }
     if (result != CUDA_SUCCESS) return cuda_fail(c, "cuDevicePrimaryCtxRetain", result, "%s", about);

@@ -275,10 +275,9 @@ void emu_copy_begin(const struct emu_site *site, void *to, const void *from, uin
     const struct emu_copy copy = {to, from, bytes, from_bytes, f->group};
     if ((bytes != 4 && bytes != 8 && bytes != 16) || from_bytes > bytes || (uintptr_t)to % bytes != 0 ||
         (uintptr_t)from % bytes != 0 || !emu_is_shared(to))
-        emu_fail(
-            "%s:%d: %s of %u bytes, %u of them from %p, to %p: expected shared memory, and multiples of 4, 8 or 16 "
-            "bytes",
-            site->file, site->line, site->called, bytes, from_bytes, from, to);
+        emu_fail("%s:%d: %s of %u bytes, %u of them from %p, to %p: expected shared memory, "
+                 "and multiples of 4, 8 or 16 bytes",
+                 site->file, site->line, site->called, bytes, from_bytes, from, to);
     if (f->copy_count == EMU_COPIES_MAX)
         emu_fail("%s:%d: %s: %u copies are under way already", site->file, site->line, site->called, EMU_COPIES_MAX);
     if (from_bytes > 0) emu_access(from, from_bytes, false, false);

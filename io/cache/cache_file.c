@@ -101,8 +101,8 @@ status cache_file_check(const struct cache_file *f)
     for (size_t i = 0; f->o.bytes_max > 0 && i < sizeof paths / sizeof *paths; i++)
         if (!may_replace(paths[i]))
             FAIL(INVALID,
-                 "%s: expected a data cache, or nothing, found another file, which the cache would replace; give "
-                 "another cache.path, or remove it",
+                 "%s: expected a data cache, or nothing, found another file, which the cache would replace; "
+                 "give another cache.path, or remove it",
                  paths[i]);
     return ST_OK;
 }

@@ -112,9 +112,8 @@ static status blocks_start(struct cached_reader *c)
         TRY(data_cache_start(c->cache, c->run.epoch, true, &c->pass));
         if (c->pass == DATA_CACHE_READS) return ST_OK;
         if (builds == 2)
-            FAIL(INVALID,
-                 "cache.shuffle = blocks needs all of the data in the cache, which cannot be made while the data is "
-                 "written to; cache.shuffle = none goes without");
+            FAIL(INVALID, "cache.shuffle = blocks needs all of the data in the cache, "
+                          "which cannot be made while the data is written to; cache.shuffle = none goes without");
         TRY(cache_build(c));
     }
 }

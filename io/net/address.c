@@ -166,8 +166,8 @@ status address_parse_at(const char *hosts, const char *resolv_conf, struct addre
     if (!numbers_parse(a, host) && !hosts_find(hosts, a, host) &&
         !(resolv_conf && strchr(host, ':') == NULL && dns_find(resolv_conf, a, host)))
         FAIL(INVALID,
-             "address \"%s\": \"%s\" is neither an IPv4 or IPv6 address nor a name in %s%s%s; write the address in "
-             "numbers, or add the name there",
+             "address \"%s\": \"%s\" is neither an IPv4 or IPv6 address nor a name in %s%s%s; "
+             "write the address in numbers, or add the name there",
              text, host, hosts, resolv_conf ? ", and unknown to the name servers of " : "",
              resolv_conf ? resolv_conf : "");
     address_port_set(a, port);

@@ -64,8 +64,8 @@ static status text_parse(struct secure_key *key, const uint8_t *text, size_t byt
     if (is_key) return ST_OK;
     sodium_memzero(key, sizeof *key);
     FAIL(INVALID,
-         "%s: expected a key, 64 hexadecimal digits and a line's end, found something else; make one by "
-         "`heterps-run key -o FILE`",
+         "%s: expected a key, 64 hexadecimal digits and a line's end, found something else; "
+         "make one by `heterps-run key -o FILE`",
          name);
 }
 

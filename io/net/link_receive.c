@@ -130,8 +130,8 @@ static void header_take(struct links *all, struct link *l, uint8_t *at)
     struct receiver *r = &l->receiver;
     if (!header_is_right(all, r, at)) {
         link_lose(all, l, ST_CORRUPT,
-                  "the header of a message does not match its check: memory or network is faulty "
-                  "there or here, or no node sends it");
+                  "the header of a message does not match its check: memory or network is faulty there or here, "
+                  "or no node sends it");
         return;
     }
     r->number++;

@@ -36,8 +36,7 @@ static const char *instead_of(const char *text)
 {
     static const char store[] = "give the object's presigned address, through a proxy on this machine where that is "
                                 "https://…: http://127.0.0.1:PORT/BUCKET/KEY?…",
-                      hdfs[] = "give its WebHDFS address, "
-                               "http://NAMENODE:9870/webhdfs/v1/PATH?op=OPEN",
+                      hdfs[] = "give its WebHDFS address, http://NAMENODE:9870/webhdfs/v1/PATH?op=OPEN",
                       files[] = "serve the file by http, or copy it here";
     static const struct {
         const char *scheme, *instead;

@@ -95,8 +95,8 @@ static enum web_verdict whole_judge(struct answer *a)
     a->facts.has_size = !is_chunked && web_length_parse(&a->facts.size_bytes, length);
     if (!a->facts.has_size && !is_chunked)
         ANSWER_FAIL(a, INVALID,
-                    "%s: %s answers with neither a Content-Length nor chunks, so that nobody can tell the end of the "
-                    "data from a cut",
+                    "%s: %s answers with neither a Content-Length nor chunks, "
+                    "so that nobody can tell the end of the data from a cut",
                     a->shown, a->lane->to.host);
     if (a->web->is_hdfs) { /* the body is the part that was asked for */
         const struct lane *lane = a->lane;

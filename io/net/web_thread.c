@@ -193,8 +193,8 @@ static bool status_take(struct lane *lane, struct evbuffer *body)
     const size_t room = sizeof web->status - web->status_bytes, bytes = evbuffer_get_length(body);
     if (bytes > room) {
         web_fail(web, status_fail(ST_INVALID, __FILE__, __LINE__,
-                                  "%s: %s answers GETFILESTATUS with more than %u bytes; expected one FileStatus: look "
-                                  "whether WebHDFS is there",
+                                  "%s: %s answers GETFILESTATUS with more than %u bytes; "
+                                  "expected one FileStatus: look whether WebHDFS is there",
                                   web_address_shown(shown, &web->ask.address), lane->to.host, WEB_STATUS_BYTES));
         return false;
     }
@@ -255,11 +255,10 @@ static void on_input(struct evbuffer *input, const struct evbuffer_cb_info *info
     if (info->n_added) lane->since_ns = clock_ns();
     if (evbuffer_get_length(input) <= CHUNK_BYTES_MAX || lane->web->is_failed) return;
     char shown[WEB_SHOWN_BYTES];
-    web_fail(lane->web,
-             status_fail(ST_INVALID, __FILE__, __LINE__,
-                         "%s: it is sent in chunks of more than %u bytes, which are not read here; expected smaller "
-                         "ones, or a Content-Length",
-                         web_address_shown(shown, &lane->to), CHUNK_BYTES_MAX));
+    web_fail(lane->web, status_fail(ST_INVALID, __FILE__, __LINE__,
+                                    "%s: it is sent in chunks of more than %u bytes, which are not read here; "
+                                    "expected smaller ones, or a Content-Length",
+                                    web_address_shown(shown, &lane->to), CHUNK_BYTES_MAX));
 }
 
 /* --- asking --------------------------------------------------------------------------------------- */
@@ -413,8 +412,8 @@ static void lane_again(struct lane *lane)
                                   shown, byte, lane->why, lane->to.host));
     else if (is_lost)
         web_fail(web, status_fail(ST_IO, __FILE__, __LINE__,
-                                  "%s at byte %" PRIu64 ": nothing has come from %s for %u s, and it was asked %u "
-                                  "times: %s",
+                                  "%s at byte %" PRIu64 ": nothing has come from %s for %u s, "
+                                  "and it was asked %u times: %s",
                                   shown, byte, lane->to.host, web->o.patience_ms / 1000, lane->tries + 1, lane->why));
     if (web->is_failed) return;
     notices_tell(web->o.notices, NOTICE_DETAIL, "reading  %s at byte %" PRIu64 ": %s; it is asked again", shown, byte,

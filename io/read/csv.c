@@ -386,8 +386,8 @@ static status csv_place(void **state, struct arena *arena, const struct reader_o
     for (uint32_t i = 0; i < c->dense_count; i++) c->mean[i] = c->dense[i].mean, c->scale[i] = c->dense[i].scale;
     *state = c;
     if (c->has_header && schema->columns && *schema->columns)
-        FAIL(INVALID, "data.columns and each file's first line both name the columns; give data.header = no, or no "
-                      "data.columns");
+        FAIL(INVALID, "data.columns and each file's first line both name the columns; "
+                      "give data.header = no, or no data.columns");
     return c->has_header ? ST_OK : columns_place(c, schema->columns ? schema->columns : "");
 }
 

@@ -50,8 +50,8 @@ status packing_find(const char *name, const uint8_t *bytes, size_t count, enum p
     *packing = m ? m->packing : PACKING_NONE;
     if (m == NULL || m->unpack == NULL) return ST_OK;
     FAIL(INVALID,
-         "%s is packed by %s, which is not read here, but gzip and zstd are; pack it so, or give its text to standard "
-         "input, as in %s FILE | heterps-run … --data -",
+         "%s is packed by %s, which is not read here, but gzip and zstd are; "
+         "pack it so, or give its text to standard input, as in %s FILE | heterps-run … --data -",
          name, m->name, m->unpack);
 }
 

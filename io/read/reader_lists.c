@@ -9,8 +9,8 @@
 #define LOST_PART 100u
 
 #define LOST_HELP                                                                                                     \
-    "because lists are longer than ids_max: one has %u keys; give ids_max = %u in the field's [column NAME] (--set "   \
-    "NAME.ids_max=%u), or in [data] where that says none"
+    "because lists are longer than ids_max: one has %u keys; "                                                         \
+    "give ids_max = %u in the field's [column NAME] (--set NAME.ids_max=%u), or in [data] where that says none"
 
 status reader_lists_count(struct reader_text *text, const struct reader_example *example)
 {

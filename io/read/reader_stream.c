@@ -62,8 +62,8 @@ static status awaited_compare(struct reader_text *text)
         return ST_OK;
     FAIL(INVALID,
          "%s: it is not the stream in which the save's training has stopped: the first %" PRIu64
-         " bytes differ; to go on with the pass of the save, give its stream from the beginning; to train the "
-         "model on other data, in a new pass and with all its state, give --continue in place of --resume",
+         " bytes differ; to go on with the pass of the save, give its stream from the beginning; "
+         "to train the model on other data, in a new pass and with all its state, give --continue in place of --resume",
          source_name(&text->source), m->byte);
 }
 

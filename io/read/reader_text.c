@@ -225,9 +225,8 @@ status reader_text_line(struct reader_text *text, bool *over)
 static status passed_fail(const struct reader_text *text)
 {
     FAIL(MISMATCH,
-         "%s:%" PRIu64
-         ": the line is not the one example that it was in the pass before: the data has changed while it was read; "
-         "start anew",
+         "%s:%" PRIu64 ": the line is not the one example that it was in the pass before: "
+         "the data has changed while it was read; start anew",
          source_path_name(&text->source, text->source.path_index), text->line_number);
 }
 

@@ -139,8 +139,8 @@ static status query_end_check(const struct source *source, uint32_t i)
                          !path_is_address(path->name, strlen(path->name)) && stat(path->name, &about) != 0;
     if (is_rest)
         FAIL(IO,
-             "what follows the comma behind %s and its query is neither a file nor an address; a comma in an address "
-             "is written as %%2C",
+             "what follows the comma behind %s and its query is neither a file nor an address; "
+             "a comma in an address is written as %%2C",
              before->shown);
     return ST_OK;
 }

@@ -124,8 +124,8 @@ static status trees_place(void **state, struct arena *arena, const struct reader
     TRY(label_map_place(&t->label_map, arena, s->label_map));
     if (labels_are_of_nodes(t) && s->label_map && *s->label_map)
         FAIL(INVALID,
-             "data.label_map maps roots, and the model has a loss at every node, of its number; expected an empty one, "
-             "found \"%.40s\"",
+             "data.label_map maps roots, and the model has a loss at every node, of its number; "
+             "expected an empty one, found \"%.40s\"",
              s->label_map);
     t->name_bytes = arena_take(arena, sizeof *t->name_bytes * t->kind_count);
     for (uint32_t k = 0; k < t->kind_count; k++) t->name_bytes[k] = (uint32_t)strlen(t->kind[k].name);

@@ -470,9 +470,8 @@ status admission_read(struct admission *a, const char *path, const uint8_t *data
     if (!is_exact && (a->admit_by != h.admit_by || h.key_max != a->key_max || bits != a->bits))
         FAIL(MISMATCH,
              "%s: has counted for admit = %u, admit_by = %s, admit_keys = %" PRIu64
-             ", and table \"%s\" has %u, %s, %" PRIu64
-             ": go on with the saved values (of admit any from %u to %u), or start anew from its tensors and rows with "
-             "--init",
+             ", and table \"%s\" has %u, %s, %" PRIu64 ": go on with the saved values (of admit any from %u to %u), "
+             "or start anew from its tensors and rows with --init",
              path, h.admit, kinds[h.admit_by], h.key_max, a->table, a->admit, kinds[a->admit_by], a->key_max,
              bits > 1 ? (1u << bits / 2) + 1 : 2, 1u << bits);
     return is_exact ? records_read(a, path, data + HEADER_BYTES, &h) : lines_read(a, path, data + HEADER_BYTES, &h);

@@ -39,9 +39,11 @@ static void headline(FILE *out, const struct trees_report *r)
     char value[64], text[256];
     uint32_t a = 0, b = 0;
     fprintf(out,
-            "<header>\n<h1>Where the nodes of trees go: %s</h1>\n<p class=\"note\">On %s of type %s, one measured "
-            "here, and a card of type %s, its rates declared in %s; forward passes of random binary trees of %u to %u "
-            "words.</p>\n<dl class=\"facts\">\n",
+            "<header>\n"
+            "<h1>Where the nodes of trees go: %s</h1>\n"
+            "<p class=\"note\">On %s of type %s, one measured here, and a card of type %s, its rates declared in %s; "
+            "forward passes of random binary trees of %u to %u words.</p>\n"
+            "<dl class=\"facts\">\n",
             ESCAPED(r->graph, 80), words_plural(WORDS, r->cores, "core"), ESCAPED(r->host, 40), ESCAPED(r->card, 40),
             ESCAPED(r->cluster, 80), r->leaves_min, r->leaves_max);
     if (best_find(r, &a, &b)) {
@@ -94,8 +96,9 @@ static void policies(FILE *out, const struct trees_report *r, const struct study
         most = fmax(most, study_range_mean(&s->figure[policy].seconds));
     fprintf(out,
             "<p class=\"note\">Memory %u, %.0f nodes and as many outputs on average, on the processor and one card; "
-            "time of all of them, mean of %u lists of trees that nothing has learned from, with least and greatest of "
-            "%u seeds. No placement takes less than %s. Figures 10 to 12 of the paper.</p>\n<ol class=\"rows\">\n",
+            "time of all of them, mean of %u lists of trees that nothing has learned from, "
+            "with least and greatest of %u seeds. No placement takes less than %s. Figures 10 to 12 of the paper.</p>\n"
+            "<ol class=\"rows\">\n",
             r->memory, nodes,
             s == &r->one     ? 10
             : r->trees <= 16 ? 10
@@ -152,8 +155,8 @@ static void level_draw(struct page *p, const struct page_axis *y, double value, 
 {
     if (value < y->low || value > y->high) return;
     fprintf(p->out,
-            "<line class=\"limit\" x1=\"0\" x2=\"100%%\" y1=\"%.1f\" y2=\"%.1f\"/><text class=\"halo\" x=\"100%%\" "
-            "y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
+            "<line class=\"limit\" x1=\"0\" x2=\"100%%\" y1=\"%.1f\" y2=\"%.1f\"/>"
+            "<text class=\"halo\" x=\"100%%\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n",
             page_down(y, value), page_down(y, value), page_down(y, value) - 5, name);
 }
 
@@ -169,9 +172,8 @@ static void learning(struct page *p, const struct study *s, const char *id, cons
             has_dqn ? ", DQN (dashes) in its episodes, outputs not counted" : "");
     if (s->noisy.count > 0)
         fprintf(p->out,
-                "<p class=\"note\">Learned from passes that take 1 + 3 e times as long, e exponential, as on a machine "
-                "that "
-                "others use (figure 13), it ends at %s, %s to %s; without, at %s.</p>\n",
+                "<p class=\"note\">Learned from passes that take 1 + 3 e times as long, e exponential, "
+                "as on a machine that others use (figure 13), it ends at %s, %s to %s; without, at %s.</p>\n",
                 words_seconds(WORDS, study_range_mean(&s->noisy)), words_seconds(WORDS, s->noisy.least),
                 words_seconds(WORDS, s->noisy.greatest),
                 words_seconds(WORDS, study_range_mean(&s->figure[STUDY_learned].seconds)));
@@ -200,8 +202,8 @@ static void grid_cell(FILE *out, const struct study *s)
                              study_range_mean(&s->figure[STUDY_polished].seconds));
     const double shade = fmin(0.6, fmax(0, 1.8 * (gain - 1)));
     fprintf(out,
-            "<td style=\"background:rgba(var(--tint),%.2f)\"><b>%.2f</b><br/><small>%s of ours<br/>%s: %s<br/>%.2f of "
-            "the bound</small></td>",
+            "<td style=\"background:rgba(var(--tint),%.2f)\"><b>%.2f</b><br/>"
+            "<small>%s of ours<br/>%s: %s<br/>%.2f of the bound</small></td>",
             shade, gain, words_seconds(WORDS, ours), host < card ? "processor" : "card",
             words_seconds(WORDS, fmin(host, card)), ours / s->bound_seconds);
 }
@@ -210,9 +212,11 @@ static void grid(FILE *out, const struct trees_report *r)
 {
     if (!r->has_grid) return;
     section_begin(out, "grid", "Where mixed placement pays");
-    fprintf(out, "<p class=\"note\">The best single device's time over ours, by memory and by trees at once: 1.00 is "
-                 "where one device alone is as good.</p>\n<div class=\"box\" role=\"region\" tabindex=\"0\" "
-                 "aria-label=\"gains\">\n<table class=\"heat\">\n<thead><tr><th scope=\"col\">memory</th>");
+    fprintf(out, "<p class=\"note\">The best single device's time over ours, by memory and by trees at once: "
+                 "1.00 is where one device alone is as good.</p>\n"
+                 "<div class=\"box\" role=\"region\" tabindex=\"0\" aria-label=\"gains\">\n"
+                 "<table class=\"heat\">\n"
+                 "<thead><tr><th scope=\"col\">memory</th>");
     for (uint32_t b = 0; b < REPORT_BATCHES; b++)
         fprintf(out, "<th scope=\"col\">%s</th>", words_plural(WORDS, report_batches[b], "tree"));
     fprintf(out, "</tr></thead>\n<tbody>\n");
@@ -247,8 +251,8 @@ static void transfers(FILE *out, const struct trees_report *r)
     } rows[] = {{"processor", "card", up}, {"card", "processor", back}, {"card", "another card", over}};
     section_begin(out, "transfers", "Transfers");
     fprintf(out,
-            "<p class=\"note\">Declared: %s a message beside its bytes. 4 MB are a tensor of 1000 by 1000, as in "
-            "figure 7.</p>\n",
+            "<p class=\"note\">Declared: %s a message beside its bytes. "
+            "4 MB are a tensor of 1000 by 1000, as in figure 7.</p>\n",
             words_seconds(WORDS, up.latency));
     table_begin(out, "transfers", columns);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -267,8 +271,8 @@ static void synchronous(FILE *out, const struct trees_report *r)
                                           "side by side", "a batch, one after the other",
                                           "side by side", NULL};
     section_begin(out, "synchronous", "One after the other, or side by side");
-    fprintf(out, "<p class=\"note\">Devices and links that wait for each other, as a single thread has them, against "
-                 "such that work side by side (figure 8); learned policies are learned for each.</p>\n");
+    fprintf(out, "<p class=\"note\">Devices and links that wait for each other, as a single thread has them, "
+                 "against such that work side by side (figure 8); learned policies are learned for each.</p>\n");
     table_begin(out, "synchronous and asynchronous", columns);
     for (uint32_t policy = 0; policy < STUDY_POLICY_COUNT; policy++) {
         if (policy == STUDY_dqn || r->batch.figure[policy].seconds.count == 0) continue;
@@ -306,9 +310,8 @@ static void inputs(FILE *out, const struct trees_report *r)
 {
     static const char *const columns[] = {"nodes", "processor", "card", NULL};
     section_begin(out, "inputs", "Inputs");
-    fprintf(out,
-            "<p class=\"note\">Three trees: times differ by the input, which is why rewards are relative to all on "
-            "the processor (figure 14).</p>\n");
+    fprintf(out, "<p class=\"note\">Three trees: times differ by the input, "
+                 "which is why rewards are relative to all on the processor (figure 14).</p>\n");
     table_begin(out, "inputs", columns);
     for (uint32_t i = 0; i < REPORT_INPUTS; i++)
         fprintf(out, "<tr><th scope=\"row\">%u</th><td>%s</td><td>%s</td></tr>\n", r->input[i].nodes,
@@ -323,15 +326,15 @@ static void exact(FILE *out, const struct trees_report *r)
         "learned, climbed", "worst", "bound",       "exact is mixed", NULL};
     section_begin(out, "exact", "Against the optimum");
     fprintf(out,
-            "<p class=\"note\">Single trees of 2 to 5 words, at most %u units with their outputs, where the optimum "
-            "is found: times over its time.</p>\n",
+            "<p class=\"note\">Single trees of 2 to 5 words, at most %u units with their outputs, "
+            "where the optimum is found: times over its time.</p>\n",
             PLACE_EXACT_MAX);
     table_begin(out, "exact", columns);
     for (uint32_t a = 0; a < (r->has_grid ? REPORT_MEMORIES : 1); a++) {
         const struct study_small *small = &r->small[a];
         fprintf(out,
-                "<tr><th scope=\"row\">%u</th><td>%s</td><td>%.3f</td><td>%.3f</td><td>%.3f</td><td>%.3f</td><td>%.3f"
-                "</td><td>%.3f</td><td>%.3f</td><td>%u of %u</td></tr>\n",
+                "<tr><th scope=\"row\">%u</th><td>%s</td><td>%.3f</td><td>%.3f</td><td>%.3f</td><td>%.3f</td>"
+                "<td>%.3f</td><td>%.3f</td><td>%.3f</td><td>%u of %u</td></tr>\n",
                 r->has_grid ? report_memories[a] : r->memory, words_seconds(WORDS, small->exact_seconds),
                 small->one_ratio, small->climbed_ratio, small->learned_ratio, small->learned_worst,
                 small->polished_ratio, small->polished_worst, small->bound_ratio, small->mixed, small->lists);

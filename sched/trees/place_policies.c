@@ -64,8 +64,8 @@ status place_random(const struct placing *p)
 static status together_check(const struct placing *p)
 {
     if (p->m->is_together && p->u->it.batch_count > 0) return ST_OK;
-    FAIL(USAGE, "this placement is of batches of nodes computed together, and here nodes are computed one by one; take "
-                "another one");
+    FAIL(USAGE, "this placement is of batches of nodes computed together, and here nodes are computed one by one; "
+                "take another one");
 }
 
 status place_learned(const struct placing *p)

@@ -13,8 +13,7 @@
     STUDY(card, "card", "all on the second device")                                                                    \
     STUDY(left_right, "left-right", "the left of each root and itself on the first device, its right on the second")   \
     STUDY(state_output, "state-output",                                                                                \
-          "nodes on the first device, outputs on the second, or the other way, "                                       \
-          "whichever is shorter")                                                                                      \
+          "nodes on the first device, outputs on the second, or the other way, whichever is shorter")                  \
     STUDY(random, "random", "every node and output anywhere")                                                          \
     STUDY(dqn, "DQN", "DynPartition's agent as published, of up to 128 nodes; outputs go with their nodes")            \
     STUDY(climbed, "climbed", "hill climbing from all on one device")                                                  \

@@ -11,7 +11,8 @@ static void policies_write(FILE *out, const struct study *s)
 {
     fprintf(out,
             "| policy | time | least to greatest | best single device over it | launches | messages | bytes moved | "
-            "on the host | to decide |\n|---|---|---|---|---|---|---|---|---|\n");
+            "on the host | to decide |\n"
+            "|---|---|---|---|---|---|---|---|---|\n");
     for (uint32_t p = 0; p < STUDY_POLICY_COUNT; p++) {
         const struct study_figure *f = &s->figure[p];
         if (f->seconds.count == 0) continue;
@@ -55,14 +56,13 @@ static void grid_write(FILE *out, const struct trees_report *r)
 
 void report_write(FILE *out, const struct trees_report *r)
 {
-    fprintf(
-        out,
-        "# Where the nodes of trees go: %s on %s\n\nThe host is %s of type %s, one measured here; the card is of type "
-        "%s, its rates declared. Random binary trees of %u to %u words, forward; %u seeds. A time is of a batch of "
-        "trees.\n\n"
-        "One tree at a time, memory %u, %.0f nodes:\n\n",
-        r->graph, r->cluster, words_plural(WORDS, r->cores, "core"), r->host, r->card, r->leaves_min, r->leaves_max,
-        r->seeds, r->memory, r->nodes_one);
+    fprintf(out,
+            "# Where the nodes of trees go: %s on %s\n\n"
+            "The host is %s of type %s, one measured here; the card is of type %s, its rates declared. "
+            "Random binary trees of %u to %u words, forward; %u seeds. A time is of a batch of trees.\n\n"
+            "One tree at a time, memory %u, %.0f nodes:\n\n",
+            r->graph, r->cluster, words_plural(WORDS, r->cores, "core"), r->host, r->card, r->leaves_min, r->leaves_max,
+            r->seeds, r->memory, r->nodes_one);
     policies_write(out, &r->one);
     fprintf(out, "%u trees at once, %.0f nodes; ours is learned in %s of a core:\n\n", r->trees, r->nodes_batch,
             words_seconds(WORDS, r->batch.learn_seconds));
@@ -71,8 +71,8 @@ void report_write(FILE *out, const struct trees_report *r)
             words_seconds(WORDS, study_range_mean(&r->batch.noisy)), words_seconds(WORDS, r->batch.noisy.least),
             words_seconds(WORDS, r->batch.noisy.greatest));
     fprintf(out,
-            "Trees of 2 to 5 words, over the exact optimum (in brackets the worst):\n\n| memory | exact | best single "
-            "device | climbed | learned | learned, climbed | bound | exact is mixed |\n"
+            "Trees of 2 to 5 words, over the exact optimum (in brackets the worst):\n\n"
+            "| memory | exact | best single device | climbed | learned | learned, climbed | bound | exact is mixed |\n"
             "|---|---|---|---|---|---|---|---|\n");
     for (uint32_t a = 0; a < (r->has_grid ? REPORT_MEMORIES : 1); a++)
         small_write(out, &r->small[a], r->has_grid ? report_memories[a] : r->memory);

@@ -109,8 +109,8 @@ static status allocate_hd(struct allocation *a, const struct workers_cluster *c,
         if (c->nodes[n].card_count > most) most = c->nodes[n].card_count;
         if (c->node_count % 2 != 0 || c->nodes[n].card_count % 2 != 0)
             FAIL(INFEASIBLE,
-                 "hd: expected an even number of nodes with an even number of cards each, found %u nodes, %u cards of "
-                 "%s",
+                 "hd: expected an even number of nodes with an even number of cards each, found %u nodes, "
+                 "%u cards of %s",
                  c->node_count, c->nodes[n].card_count, c->nodes[n].name);
     }
     TRY(room_check("hd", c->node_count, most));

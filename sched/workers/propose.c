@@ -41,16 +41,14 @@ char *workers_misfit_text(const struct workers_model *model, const struct worker
     if (count == 1)
         snprintf(buffer, bytes,
                  "%s, batch %.0f, does not fit a worker of %s: weights, gradient and the wave's sum %s + activations "
-                 "kept for the backward "
-                 "pass %s + two of the largest output %s + driver and libraries %s = %s, of %s",
+                 "kept for the backward pass %s + two of the largest output %s + driver and libraries %s = %s, of %s",
                  model->name, model->batch, text, words_bytes(WORDS, one.weights), words_bytes(WORDS, one.stash),
                  words_bytes(WORDS, one.working), words_bytes(WORDS, one.reserved),
                  words_bytes(WORDS, workers_memory_sum(&one)), words_bytes(WORDS, has));
     else
         snprintf(buffer, bytes,
                  "%s, batch %.0f, does not fit a worker of %s with %u in flight: no division into %u runs of layers "
-                 "fits the cards, which have "
-                 "%s together; one minibatch alone needs %s on one card",
+                 "fits the cards, which have %s together; one minibatch alone needs %s on one card",
                  model->name, model->batch, text, in_flight, count, words_bytes(WORDS, has),
                  words_bytes(WORDS, workers_memory_sum(&one)));
     return buffer;
@@ -93,8 +91,7 @@ static status placement_check(const struct proposal *p, const struct workers_clu
     for (uint32_t v = 1; v < a->worker_count; v++)
         if (memcmp(&a->workers[v], &a->workers[0], sizeof a->workers[v]) != 0)
             FAIL(INFEASIBLE,
-                 "workers of %s and of %s have their stages on other nodes, so that no node can serve a stage "
-                 "to both",
+                 "workers of %s and of %s have their stages on other nodes, so that no node can serve a stage to both",
                  worker_cards_text(&a->workers[0], cluster, one, sizeof one),
                  worker_cards_text(&a->workers[v], cluster, other, sizeof other));
     return ST_OK;

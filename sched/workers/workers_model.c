@@ -16,9 +16,8 @@ status workers_cluster_of(struct workers_cluster *to, const struct cluster *clus
         const char *name = type->resource.name;
         if (!type->has_rates || type->memory_bytes == 0)
             FAIL(INVALID,
-                 "%s:%u: [type %s]: expected memory, flops, memory_bandwidth and link_bandwidth, which virtual workers "
-                 "are "
-                 "planned by, found no %s",
+                 "%s:%u: [type %s]: expected memory, flops, memory_bandwidth and link_bandwidth, "
+                 "which virtual workers are planned by, found no %s",
                  cluster->path, type->line, name, type->has_rates ? "memory" : "rates");
         const uint32_t limit = type->resource.limit, per_node = type->per_node ? type->per_node : limit;
         const double between = type->network_bandwidth;
@@ -27,8 +26,8 @@ status workers_cluster_of(struct workers_cluster *to, const struct cluster *clus
         for (uint32_t left = limit; left > 0;) {
             if (to->node_count == WORKERS_NODES_MAX)
                 FAIL(INFEASIBLE,
-                     "%s:%u: [type %s]: virtual workers are planned for at most %u nodes; limit = %u with per_node = "
-                     "%u makes more",
+                     "%s:%u: [type %s]: virtual workers are planned for at most %u nodes; "
+                     "limit = %u with per_node = %u makes more",
                      cluster->path, type->line, name, WORKERS_NODES_MAX, limit, per_node);
             const uint32_t count = left < per_node ? left : per_node;
             struct workers_node *node = &to->nodes[to->node_count++];

@@ -187,8 +187,8 @@ int main(int argc, char **argv)
             for (int pass = 0; pass < 2; pass++) {
                 double time = series_spread(&ns[pass]).median, gflops = x.flops[pass] / time,
                        gigabytes = x.bytes[pass] / time, most = series_spread(&copy[pass]).median;
-                printf("%u thread%s  %-31s %s %9.1f us   %6.1f GFLOP/s (%2.0f%% of %5.1f)   %5.1f GB/s (%3.0f%% of "
-                       "%5.1f)\n",
+                printf("%u thread%s  %-31s %s %9.1f us   %6.1f GFLOP/s (%2.0f%% of %5.1f)   "
+                       "%5.1f GB/s (%3.0f%% of %5.1f)\n",
                        threads, threads > 1 ? "s" : " ", cases[i].name, pass ? "backward" : "forward ", time / 1e3,
                        gflops, 100 * gflops / top, top, gigabytes, 100 * gigabytes / most, most);
             }

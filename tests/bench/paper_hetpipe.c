@@ -74,8 +74,8 @@ static void must(status st)
 static _Noreturn void usage(const char *what)
 {
     fprintf(stderr,
-            "paper_hetpipe: %s\nusage: paper_hetpipe [--waves N] [--seed N] [--jitter FILE] [--inside BYTES --between "
-            "BYTES]\n",
+            "paper_hetpipe: %s\n"
+            "usage: paper_hetpipe [--waves N] [--seed N] [--jitter FILE] [--inside BYTES --between BYTES]\n",
             what);
     exit(2);
 }
@@ -185,10 +185,9 @@ static void table4(void)
     double sum = 0;
     uint32_t count = 0;
     char last[32] = "";
-    heading(
-        "Table 4: images/s, ours (the paper's)",
-        "HetPipe is ED-local, D = 0; in brackets how many minibatches are in flight in a worker: the paper's, then as "
-        "chosen. VGG-19's HetPipe is fitted. Horovod's error is of both nets together.");
+    heading("Table 4: images/s, ours (the paper's)",
+            "HetPipe is ED-local, D = 0; in brackets how many minibatches are in flight in a worker: "
+            "the paper's, then as chosen. VGG-19's HetPipe is fitted. Horovod's error is of both nets together.");
     printf("| net | method |");
     for (uint32_t set = 0; set < SETS; set++) printf(" %s |", set_names[set]);
     printf(" RMS of logarithms |\n|---|---|---|---|---|---|---|\n");
@@ -274,12 +273,10 @@ static void figure4(void)
                 {"ED-local", ALLOCATION_ID_ed, PLACEMENT_LOCAL}};
     heading("Figure 4: allocations, 16 cards, D = 0",
             "In brackets: minibatches in flight. The figure's own are lost in print: taken are those of Table 4's "
-            "ED-local, or as many as fit; "
-            "then as chosen, the first layer served by the first node. Images/s and MiB across nodes are means over "
-            "which node serves the first layer, "
-            "with the least and the greatest, for much hangs on who serves VGG-19's fc6. The paper, in words: for "
-            "VGG-19 Horovod is above NP, ED and HD; for ResNet-152 "
-            "ED and HD are like Horovod, of 12 cards; NP is low for both.");
+            "ED-local, or as many as fit; then as chosen, the first layer served by the first node. "
+            "Images/s and MiB across nodes are means over which node serves the first layer, with the least and the "
+            "greatest, for much hangs on who serves VGG-19's fc6. The paper, in words: for VGG-19 Horovod is above NP, "
+            "ED and HD; for ResNet-152 ED and HD are like Horovod, of 12 cards; NP is low for both.");
     printf("| net | allocation | images/s | over Horovod | the paper's | as chosen | MiB | the paper's |\n"
            "|---|---|---|---|---|---|---|---|\n");
     for (uint32_t net = 0; net < NETS; net++) {
@@ -326,8 +323,8 @@ static void figure3(void)
                    {"VVQQ", {{[V] = 2, [Q] = 2}}},
                    {"RRGG", {{[R] = 2, [G] = 2}}}};
     heading("Figure 3: one virtual worker, alone", "Images/s with one minibatch in flight; then throughput over that, "
-                                                   "and the greatest utilisation of its stages, a column for "
-                                                   "each number in flight. –: does not fit.");
+                                                   "and the greatest utilisation of its stages, "
+                                                   "a column for each number in flight. –: does not fit.");
     printf("| net | worker | images/s |");
     for (uint32_t n = 1; n <= FIGURE3_IN_FLIGHT; n++) printf(" %u |", n);
     printf("\n|---|---|---|");
@@ -427,10 +424,10 @@ static void waiting(void)
     double *slow = malloc(WORKERS * waiting_waves * sizeof *slow);
     CHECK(slow);
     heading("Waiting: VGG-19, ED-local, 16 cards", "The paper: at D = 4 a worker waits 0.62 of what it does at D = 0, "
-                                                   "and is idle for 18 % of that. Milliseconds a wave; updates "
-                                                   "missing at most, of what the bounds allow, s_local and s_global.");
-    printf("| four workers | D | images/s | waits, ms | over D = 0 | of it idle | missing "
-           "|\n|---|---|---|---|---|---|---|\n");
+                                                   "and is idle for 18 % of that. Milliseconds a wave; updates missing "
+                                                   "at most, of what the bounds allow, s_local and s_global.");
+    printf("| four workers | D | images/s | waits, ms | over D = 0 | of it idle | missing |\n"
+           "|---|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < sizeof sigmas / sizeof sigmas[0]; i++) {
         char title[64];
         struct draw d = draw_make(seed, DRAW_JITTER);
@@ -472,8 +469,8 @@ int main(int argc, char **argv)
     for (uint32_t net = 0; net < NETS; net++) subject_open(&subjects[net]);
     const bool is_fitted = inside == 0;
     if (is_fitted) fit();
-    printf("# HetPipe, section 8, in simulation\n\n%s: %.3g GB/s of a card within its node, %.3g GB/s that a node "
-           "receives from others.\n",
+    printf("# HetPipe, section 8, in simulation\n\n"
+           "%s: %.3g GB/s of a card within its node, %.3g GB/s that a node receives from others.\n",
            is_fitted ? "Fitted" : "Given", inside / 1e9, between / 1e9);
     table4();
     refusal();

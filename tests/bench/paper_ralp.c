@@ -139,8 +139,9 @@ static void models_make(void)
 static void table_1(void)
 {
     uint32_t exact = 0, strict = 0;
-    printf("\n## Table 1: skewness of parameters\n\n| model | paper | ours | split behind | K = -1.5 "
-           "|\n|---|---|---|---|---|\n");
+    printf("\n## Table 1: skewness of parameters\n\n"
+           "| model | paper | ours | split behind | K = -1.5 |\n"
+           "|---|---|---|---|---|\n");
     for (uint32_t m = 0; m < MODELS; m++) {
         const struct model *model = &models[m];
         const bool is_strict = model->ralp.skewness < -1.5;
@@ -489,9 +490,9 @@ static const char *rate_text(double rate, char text[16])
 static void rules_tell(void)
 {
     printf("\n## What other rules of a step come to\n\n"
-           "| rule | process, GB/s | link, GB/s | Table 3 within 20 %% | worst | Table 4 | worst | Figure 2, (1,1), "
-           "(4,4) | "
-           "Figure 7: both RALPs over TensorFlow | four: 1.2 x Horovod | others: 0.85 to 1.3 | VGG11, Horovod, 32 |\n"
+           "| rule | process, GB/s | link, GB/s | Table 3 within 20 %% | worst | Table 4 | worst | "
+           "Figure 2, (1,1), (4,4) | Figure 7: both RALPs over TensorFlow | four: 1.2 x Horovod | others: "
+           "0.85 to 1.3 | VGG11, Horovod, 32 |\n"
            "|---|---|---|---|---|---|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         double ours[TABLE_3 + TABLE_4];
@@ -502,13 +503,12 @@ static void rules_tell(void)
         const double worst_3 = cells_judge(ours, 0, TABLE_3, &within_3);
         const double worst_4 = cells_judge(ours, TABLE_3, TABLE_4, &within_4);
         const struct claims c = figure_7_or_9(false, false);
-        printf(
-            "| %s | %s | %s | %u of %u | %.2f | %u of %u | %.2f | %.0f %%, %.0f %% | %u of %u | %u of %u | %u of %u | "
-            "%.2f |\n",
-            rules[i].name, rate_text(machines.process_rate, process), rate_text(machines.link_rate, link), within_3,
-            TABLE_3 - 1, worst_3, within_4, TABLE_4, worst_4, 100 * communication_mean(1), 100 * communication_mean(4),
-            c.over_baseline, c.cells, c.friendly_over, c.friendly_cells, c.other_within, c.other_cells,
-            speed_of(VGG11, false, ALL_REDUCE, CARDS) / all_reduce_speed());
+        printf("| %s | %s | %s | %u of %u | %.2f | %u of %u | %.2f | %.0f %%, %.0f %% | %u of %u | %u of %u | "
+               "%u of %u | %.2f |\n",
+               rules[i].name, rate_text(machines.process_rate, process), rate_text(machines.link_rate, link), within_3,
+               TABLE_3 - 1, worst_3, within_4, TABLE_4, worst_4, 100 * communication_mean(1),
+               100 * communication_mean(4), c.over_baseline, c.cells, c.friendly_over, c.friendly_cells, c.other_within,
+               c.other_cells, speed_of(VGG11, false, ALL_REDUCE, CARDS) / all_reduce_speed());
     }
 }
 

@@ -314,10 +314,8 @@ static void table2(void)
                  {"ctrdnn20", 20, "217.26", "/", "19.13"}};
     heading("Table 2: seconds of brute force and RL, CTRDNN",
             "(2), (4): types. /: too long. E: estimated, the seconds of a plan times the plans; as brute force begins "
-            "with plans of few stages, rather too low. RL: mean of 2 "
-            "and 4 types; in "
-            "brackets the "
-            "seconds until the plan it ends with. Last columns: RL's cost over the proven optimum (the paper: none).");
+            "with plans of few stages, rather too low. RL: mean of 2 and 4 types; in brackets the seconds until the "
+            "plan it ends with. Last columns: RL's cost over the proven optimum (the paper: none).");
     printf(
         "| layers | BF(2) | paper | BF(4) | paper | RL | paper | exact(2) | exact(4) | RL over optimum (2) | (4) |\n");
     rule(11);
@@ -348,8 +346,8 @@ static void table3(void)
                  {"CTRDNN", "ctrdnn16", "paper2", {58, 182, 602, 43, 0.02, 0.0004, 0.0002, 0.0004}},
                  {"2EMB", "2emb", "paper2", {18, 64, 693, 35, 0.009, 0.0004, 0.0002, 0.0004}},
                  {"NCE", "nce", "paper2", {12, 126, 464, 23, 0.004, 0.0003, 0.0002, 0.0004}}};
-    heading("Table 3: seconds of every method", "Ours (until the plan that it ends with) / the paper's. Where the "
-                                                "paper does not say how many types there are, we take 2.");
+    heading("Table 3: seconds of every method", "Ours (until the plan that it ends with) / the paper's. "
+                                                "Where the paper does not say how many types there are, we take 2.");
     printf("| model |");
     for (uint32_t m = 0; m < METHOD_COUNT; m++) printf(" %s |", method_table[methods[m]].name);
     printf(" climb | exact |\n");
@@ -394,11 +392,10 @@ static void figure4(void)
     static const double factors[] = {0.05, 0.25, 0.5, 1, 2, 4};
     enum { EXACT, BALANCED, RATIO, RATIO_SERVERS, PROVISION_COUNT };
     heading("Figure 4: cost of CTRDNN by provision and least throughput",
-            "RL's schedule for the limit, provisioned four ways; USD, with the cores of parameter servers, that read "
-            "and write an "
-            "example's rows once. What the others cost more than exact, in brackets what exact saves of that. The "
-            "paper: ours is better than "
-            "StaRatio by up to 57.9 %, than StaPSRatio by up to 48.3 %; StaPSRatio than StaRatio by up to 55.8 %.");
+            "RL's schedule for the limit, provisioned four ways; USD, with the cores of parameter servers, "
+            "that read and write an example's rows once. What the others cost more than exact, "
+            "in brackets what exact saves of that. The paper: ours is better than StaRatio by up to 57.9 %, "
+            "than StaPSRatio by up to 48.3 %; StaPSRatio than StaRatio by up to 55.8 %.");
     printf("| least throughput | schedule | exact | balanced | StaRatio | StaPSRatio | balanced over exact | "
            "StaRatio over exact | StaPSRatio over exact | StaRatio over StaPSRatio |\n");
     rule(10);
@@ -521,11 +518,10 @@ static void figure_types(const char *title, const char *sentence, bool has_cpu)
 static void figure5(void)
 {
     figure_types("Figure 5: cost of MATCHNET, with CPU",
-                 "Over rl's cost; \"misses\": the part of the least throughput that the plan reaches. The paper's "
-                 "percentages are its greatest, "
-                 "over figures 5 and 6 together, from a profile that, it says, misses the CPU's cost by up to 17.4 "
-                 "times. Our gpu takes "
-                 "the cheapest accelerator type; the first of them, at 2.42 USD, is shown too.",
+                 "Over rl's cost; \"misses\": the part of the least throughput that the plan reaches. "
+                 "The paper's percentages are its greatest, over figures 5 and 6 together, "
+                 "from a profile that, it says, misses the CPU's cost by up to 17.4 times. "
+                 "Our gpu takes the cheapest accelerator type; the first of them, at 2.42 USD, is shown too.",
                  true);
 }
 
@@ -568,9 +564,8 @@ static void figure8(void)
 static void figure9(void)
 {
     figure_models("Figure 9: cost of four models, without CPU",
-                  "The GPU types of cfg/paper64-speeds.cfg. The paper says neither how many nor which; among types of "
-                  "one speed the cheapest is "
-                  "best for every layer (figure 6).",
+                  "The GPU types of cfg/paper64-speeds.cfg. The paper says neither how many nor which; "
+                  "among types of one speed the cheapest is best for every layer (figure 6).",
                   "paper64-speeds", false);
 }
 

@@ -321,9 +321,8 @@ static void cost_print(const struct variant *v, const struct variant *bare, uint
     struct spread wall = ratio_of(v->wall_ns, bare->wall_ns), cpu = ratio_of(v->cpu_ns, bare->cpu_ns);
     for (uint32_t r = 0; r < rounds; r++) beyond[r] = v->cpu_ns[r] - bare->cpu_ns[r];
     struct spread us = spread_of(beyond);
-    printf("           %-34s wall %+6.2f %% (middle half %+.2f to %+.2f, best turns %+.2f)   cpu %+6.2f %% (%+.2f to "
-           "%+.2f, best "
-           "%+.2f)   %+.1f us cpu a step",
+    printf("           %-34s wall %+6.2f %% (middle half %+.2f to %+.2f, best turns %+.2f)   "
+           "cpu %+6.2f %% (%+.2f to %+.2f, best %+.2f)   %+.1f us cpu a step",
            v->name, 100 * (wall.median - 1), 100 * (wall.low - 1), 100 * (wall.high - 1), 100 * (wall.least - 1),
            100 * (cpu.median - 1), 100 * (cpu.low - 1), 100 * (cpu.high - 1), 100 * (cpu.least - 1), us.median * 1e-3);
     if (tasks) printf(", %+.2f us a task", us.median * 1e-3 / tasks);

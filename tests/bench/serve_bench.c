@@ -450,8 +450,8 @@ static void learning_tell(const char *program, const char *graph, const char *mo
         waitpid(teacher, NULL, 0);
     }
     const double of_alone = middle(alone), of_beside = middle(beside);
-    printf("single lines, learning beside       serve %9.0f answers/s, and %.0f examples/s learned; alone %9.0f   %.2f "
-           "of alone\n",
+    printf("single lines, learning beside       serve %9.0f answers/s, and %.0f examples/s learned; "
+           "alone %9.0f   %.2f of alone\n",
            of_beside, middle(rate), of_alone, of_beside / of_alone);
     server_end(learns);
     snprintf(command, sizeof command, "rm -r %s", copy);
@@ -484,8 +484,8 @@ int main(int count, char **arguments)
         turn(constants, &constant, i, seconds, of_serve / 2);
         turn(served, &serve, i, seconds, of_serve / 2);
     }
-    printf("at %6.0f a second                   serve %6.2f ms half, %6.2f ms p99   constant %6.2f ms half, %6.2f ms "
-           "p99\n",
+    printf("at %6.0f a second                   serve %6.2f ms half, %6.2f ms p99   "
+           "constant %6.2f ms half, %6.2f ms p99\n",
            of_serve / 2, middle(serve.half), middle(serve.p99), middle(constant.half), middle(constant.p99));
     lines_tell(arguments[1], arguments[2], arguments[3], arguments[4], served, seconds);
     learning_tell(arguments[1], arguments[2], arguments[3], served, seconds);

@@ -134,8 +134,8 @@ static void rig_open(struct rig *r, const struct family *f, const char *policy, 
     char text[2048];
     const struct graph_source source = {.context = sets, .automaton = sets_learn};
     snprintf(text, sizeof text,
-             "[data]\nformat = trees\nsparse = tree\nids_max = %u\nkinds = %s\n%s[tree t]\ninput = tree\nunits = "
-             "%u\nstate = v\nbatching = %s\n[fc y]\ninput = t\nunits = 1\n[loss l]\nkind = squared\ninput = y\n"
+             "[data]\nformat = trees\nsparse = tree\nids_max = %u\nkinds = %s\n%s[tree t]\ninput = tree\nunits = %u\n"
+             "state = v\nbatching = %s\n[fc y]\ninput = t\nunits = 1\n[loss l]\nkind = squared\ninput = y\n"
              "[train]\nbatch = %u\n",
              f->key_max, f->kinds, f->cells, f->units, policy, f->examples);
     must(graph_compile(&r->graph, "tree_batching.cfg", text, strlen(text), NULL, 0, &source));

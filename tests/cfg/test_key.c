@@ -113,8 +113,8 @@ static void cfg_read__no_section__defaults(void **state)
 static void cfg_read__every_type__is_read(void **state)
 {
     (void)state;
-    assert_int_equal(read_text("count = 4k\nsteps = 2G\nrate = -1e-3\nflops = 0.1e200\non = true\ntext = a, b\ncolour "
-                               "= red\nram = 1.5GiB"),
+    assert_int_equal(read_text("count = 4k\nsteps = 2G\nrate = -1e-3\nflops = 0.1e200\non = true\ntext = a, b\n"
+                               "colour = red\nram = 1.5GiB"),
                      ST_OK);
     assert_int_equal(values.count, 4000);
     assert_int_equal(values.steps, 2000000000);
@@ -440,8 +440,8 @@ static void cfg_print__few_columns__and_older_defaults(void **state)
                               "|---|---|---|---|---|---|\n"
                               "| `a` | text | required |  |  | first |\n"
                               "| `bcd` | text |  |  |  | second; by rules up to 7 the default is `old` |\n"
-                              "| `e` | text | `x\\|y` |  |  | third; by rules up to 4 the default is `first`, up to 9 "
-                              "`later` |\n\n");
+                              "| `e` | text | `x\\|y` |  |  | third; by rules up to 4 the default is `first`, "
+                              "up to 9 `later` |\n\n");
     free(text);
 }
 

@@ -134,8 +134,8 @@ static void settings_read__a_model__its_values_and_no_other_sections(void **stat
 {
     (void)state;
     struct settings settings;
-    assert_int_equal(parse("[train]\nseed = 12345678901\nl2 = 1e-5\n[fc h1]\nunknown = to settings\n[data]\nsparse = "
-                           "C1..C26\n[eval]\nevery = 10k\n"
+    assert_int_equal(parse("[train]\nseed = 12345678901\nl2 = 1e-5\n[fc h1]\nunknown = to settings\n"
+                           "[data]\nsparse = C1..C26\n[eval]\nevery = 10k\n"
                            "[checkpoint]\nevery = 5\n[store]\nram = 64MiB\n"),
                      ST_OK);
     assert_int_equal(settings_read(&ini, &settings), ST_OK);

@@ -266,26 +266,24 @@ static inline status text_run(const struct op_text *test, uint32_t examples, uin
  * threads, a field that is read twice. */
 #define WIDE(name, precision)                                                                                          \
     {                                                                                                                  \
-        name, "[data]\ndense = I1..I3\nsparse = C1..C4\nids_max = 3\n[train]\nbatch = 200\nmicro = 200\noptimizer = "  \
-              "sgd "                                                                                                   \
-              "0.1\nprecision = " precision                                                                            \
-              "\n[table emb]\ndim = 17\n[embedding e]\ntable = emb\ninput = sparse, C3\n[concat "                      \
-              "x]\ninput = e, dense\n[fc h1]\ninput = x\nunits = 130\nactivation = relu\n[batch_norm h2]\ninput = "    \
-              "h1\n[fc h3]\ninput = h2\ngroups = 2\nunits = 3\nactivation = tanh\n[concat c]\ninput = h3, h2\n[fc "    \
-              "h]\ninput = c\nunits = 300\nactivation = sigmoid\n" OUT                                                 \
+        name, "[data]\ndense = I1..I3\nsparse = C1..C4\nids_max = 3\n"                                                 \
+              "[train]\nbatch = 200\nmicro = 200\noptimizer = sgd 0.1\nprecision = " precision                         \
+              "\n[table emb]\ndim = 17\n[embedding e]\ntable = emb\ninput = sparse, C3\n"                              \
+              "[concat x]\ninput = e, dense\n[fc h1]\ninput = x\nunits = 130\nactivation = relu\n"                     \
+              "[batch_norm h2]\ninput = h1\n[fc h3]\ninput = h2\ngroups = 2\nunits = 3\nactivation = tanh\n"           \
+              "[concat c]\ninput = h3, h2\n[fc h]\ninput = c\nunits = 300\nactivation = sigmoid\n" OUT                 \
     }
 static const struct op_text wide = WIDE("wide", "f32"), wide_bf16 = WIDE("wide_bf16", "bf16"),
                             wide_tf32 = WIDE("wide_tf32", "tf32");
 /* What the reference says exactly where a derivative does not exist, or a score is none: no case of gradients. */
 static const struct op_text edges[] = {
-    {"hinge_at_its_margin",
-     DATA "[fc h]\ninput = dense\nunits = 1\n[relu p]\ninput = h\n[relu q]\ninput = h\n[loss l]\nkind = "
-          "hinge\nmargin = 0\ninput = p, q\n"},
+    {"hinge_at_its_margin", DATA "[fc h]\ninput = dense\nunits = 1\n[relu p]\ninput = h\n[relu q]\ninput = h\n"
+                                 "[loss l]\nkind = hinge\nmargin = 0\ninput = p, q\n"},
     {"metrics_of_no_number",
-     DATA "[fc h]\ninput = dense\nunits = 5\n[fc z]\ninput = dense\nunits = 1\n[loss l]\nkind = softmax\ninput = "
-          "h\n[loss m]\ninput = z\n[metric a]\ninput = h\nlabel = label\n[metric b]\nkind = hit_rate\ninput = "
-          "h\nlabel = label\nk = 1\n[metric c]\nkind = ndcg\ninput = h\nlabel = label\n[metric d]\ninput = z, "
-          "I2\n[metric e]\ninput = z\nlabel = label\n"},
+     DATA "[fc h]\ninput = dense\nunits = 5\n[fc z]\ninput = dense\nunits = 1\n[loss l]\nkind = softmax\ninput = h\n"
+          "[loss m]\ninput = z\n[metric a]\ninput = h\nlabel = label\n[metric b]\nkind = hit_rate\ninput = h\n"
+          "label = label\nk = 1\n[metric c]\nkind = ndcg\ninput = h\nlabel = label\n[metric d]\ninput = z, I2\n"
+          "[metric e]\ninput = z\nlabel = label\n"},
 };
 static inline void edges_run(uint64_t seed)
 {
@@ -294,12 +292,12 @@ static inline void edges_run(uint64_t seed)
 /* Whole micro-batches, of which the library knows no part. */
 #define FC_CHAIN(name, precision)                                                                                      \
     {                                                                                                                  \
-        name, "[data]\ndense = I1..I3\nsparse = C1..C4\nids_max = 3\n[train]\nbatch = 66\nmicro = 66\noptimizer = "    \
-              "sgd 0.1\nprecision = " precision                                                                        \
-              "\n[table emb]\ndim = 17\n[embedding e]\ntable = emb\ninput = sparse\n[fc a]\ninput "                    \
-              "= e\nunits = 64\nactivation = relu\n[fc b]\ninput = a\nunits = 70\nactivation = sigmoid\n[fc "          \
-              "c]\ninput = a\nunits = 65\nbias = no\n[fc d]\ninput = b\nunits = 520\n[fc f]\ninput = d\nunits = "      \
-              "512\n[concat h]\ninput = b, c, f\n" OUT                                                                 \
+        name, "[data]\ndense = I1..I3\nsparse = C1..C4\nids_max = 3\n"                                                 \
+              "[train]\nbatch = 66\nmicro = 66\noptimizer = sgd 0.1\nprecision = " precision                           \
+              "\n[table emb]\ndim = 17\n[embedding e]\ntable = emb\ninput = sparse\n"                                  \
+              "[fc a]\ninput = e\nunits = 64\nactivation = relu\n"                                                     \
+              "[fc b]\ninput = a\nunits = 70\nactivation = sigmoid\n[fc c]\ninput = a\nunits = 65\nbias = no\n"        \
+              "[fc d]\ninput = b\nunits = 520\n[fc f]\ninput = d\nunits = 512\n[concat h]\ninput = b, c, f\n" OUT      \
     }
 static const struct op_text chain_bf16 = FC_CHAIN("chain_bf16", "bf16"), chain_tf32 = FC_CHAIN("chain_tf32", "tf32");
 

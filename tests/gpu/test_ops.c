@@ -91,10 +91,10 @@ static void gpu_op__hinge_at_its_edge__equals_reference(void **state)
 {
     (void)state;
     static const struct op_text edge = {"hinge_at_its_edge",
-                                        "[data]\ndense = I1..I3\n[train]\nbatch = 40\noptimizer = sgd 0.1\n[fc "
-                                        "h]\ninput = dense\nunits = 1\nactivation "
-                                        "= relu\n[fc i]\ninput = dense\nunits = 1\nactivation = relu\n[loss l]\nkind = "
-                                        "hinge\nmargin = 0\ninput = h, i\n"};
+                                        "[data]\ndense = I1..I3\n[train]\nbatch = 40\noptimizer = sgd 0.1\n"
+                                        "[fc h]\ninput = dense\nunits = 1\nactivation = relu\n"
+                                        "[fc i]\ninput = dense\nunits = 1\nactivation = relu\n"
+                                        "[loss l]\nkind = hinge\nmargin = 0\ninput = h, i\n"};
     ok(text_run(&edge, 40, 1));
 }
 /* Cards whose matrix units know neither multiply rounded float32 for bfloat16, and float32 for TF32. */

@@ -21,9 +21,8 @@ static void compile(struct graph *g, const char *text)
 /* h has 13 x 700 weights: two blocks of 4,096 and one of 908, and one of its biases; s uses
  * those of h and has none of its own. */
 #define MODEL                                                                                                          \
-    "[data]\ndense = I1..I13\n[fc h]\ninput = dense\nunits = 700\n[fc s]\ninput = dense\nunits = 700\nshare = "        \
-    "h\n[add a]\ninput = h, s\n[batch_norm "                                                                           \
-    "n]\ninput = a\n[fc y]\ninput = n\nunits = 1\n[loss l]\ninput = y\n"
+    "[data]\ndense = I1..I13\n[fc h]\ninput = dense\nunits = 700\n[fc s]\ninput = dense\nunits = 700\nshare = h\n"     \
+    "[add a]\ninput = h, s\n[batch_norm n]\ninput = a\n[fc y]\ninput = n\nunits = 1\n[loss l]\ninput = y\n"
 
 static const struct graph_tensor *param_of(const struct graph *g, const char *name)
 {
@@ -71,8 +70,8 @@ static void clip_blocks_list__parameters__in_blocks_of_4096_and_what_is_left(voi
     assert_null(clip_optimizer(&g));
     assert_int_equal(clip_blocks_list(&g, 0, g.forward_count, blocks), 0);
     graph_close(&g);
-    compile(&g, "[data]\nsparse = C1\n[table t]\ndim = 1\nclip_norm = 1\n[embedding e]\ntable = t\ninput = C1\n[loss "
-                "l]\ninput = e\n[train]\nclip_norm = 3\n");
+    compile(&g, "[data]\nsparse = C1\n[table t]\ndim = 1\nclip_norm = 1\n[embedding e]\ntable = t\ninput = C1\n"
+                "[loss l]\ninput = e\n[train]\nclip_norm = 3\n");
     assert_null(clip_optimizer(&g)); /* rows alone */
     graph_close(&g);
 }
@@ -94,13 +93,11 @@ static void graph_label_range__losses_of_a_label__the_least_of_them(void **state
 {
     (void)state;
     struct graph g;
-    compile(&g, "[data]\nformat = csv\nlabel = a, b, c, d\ndense = x, y\n[fc f]\ninput = dense\nunits = 1\n[fc "
-                "five]\ninput = dense\nunits = 5\n[fc "
-                "three]\ninput = dense\nunits = 3\n[loss l1]\ninput = f\nlabel = a\n[loss l2]\nkind = squared\ninput = "
-                "f\nlabel = b\n[loss l3]\nkind = "
-                "softmax\ninput = five\nlabel = c\n[loss l4]\nkind = softmax\ninput = three\nlabel = d\n[loss "
-                "l5]\nkind = softmax\ninput = five\nlabel = "
-                "d\n[metric m]\ninput = five\nlabel = c\n");
+    compile(&g, "[data]\nformat = csv\nlabel = a, b, c, d\ndense = x, y\n[fc f]\ninput = dense\nunits = 1\n"
+                "[fc five]\ninput = dense\nunits = 5\n[fc three]\ninput = dense\nunits = 3\n"
+                "[loss l1]\ninput = f\nlabel = a\n[loss l2]\nkind = squared\ninput = f\nlabel = b\n"
+                "[loss l3]\nkind = softmax\ninput = five\nlabel = c\n[loss l4]\nkind = softmax\ninput = three\n"
+                "label = d\n[loss l5]\nkind = softmax\ninput = five\nlabel = d\n[metric m]\ninput = five\nlabel = c\n");
     static const struct label_range expected[] = {{.max = 1, .is_class = false},
                                                   {.max = 0, .is_class = false},
                                                   {.max = 4, .is_class = true},
@@ -129,8 +126,8 @@ static void op_labels_check__labels__within_their_range(void **state)
 {
     (void)state;
     struct graph g;
-    compile(&g, "[data]\ndense = I1..I2\n[fc f]\ninput = dense\nunits = 1\n[loss l]\ninput = f\n[train]\nbatch = "
-                "4\nmicro = 4\n");
+    compile(&g, "[data]\ndense = I1..I2\n[fc f]\ninput = dense\nunits = 1\n[loss l]\ninput = f\n"
+                "[train]\nbatch = 4\nmicro = 4\n");
     assert_int_equal(label_checked(&g, 0), ST_OK);
     assert_int_equal(label_checked(&g, 0.25f), ST_OK);
     assert_int_equal(label_checked(&g, 1), ST_OK);
@@ -139,8 +136,8 @@ static void op_labels_check__labels__within_their_range(void **state)
     assert_int_equal(label_checked(&g, -0.001f), ST_INVALID);
     assert_int_equal(label_checked(&g, NAN), ST_INVALID);
     graph_close(&g);
-    compile(&g, "[data]\ndense = I1..I2\n[fc f]\ninput = dense\nunits = 3\n[loss l]\nkind = softmax\ninput = "
-                "f\n[train]\nbatch = 4\nmicro = 4\n");
+    compile(&g, "[data]\ndense = I1..I2\n[fc f]\ninput = dense\nunits = 3\n[loss l]\nkind = softmax\ninput = f\n"
+                "[train]\nbatch = 4\nmicro = 4\n");
     assert_int_equal(label_checked(&g, 2), ST_OK);
     assert_int_equal(label_checked(&g, 3), ST_INVALID);
     assert_non_null(
@@ -148,8 +145,8 @@ static void op_labels_check__labels__within_their_range(void **state)
     assert_int_equal(label_checked(&g, 1.5f), ST_INVALID);
     assert_int_equal(label_checked(&g, -1), ST_INVALID);
     graph_close(&g);
-    compile(&g, "[data]\ndense = I1..I2\n[fc f]\ninput = dense\nunits = 1\n[loss l]\nkind = squared\ninput = "
-                "f\n[train]\nbatch = 4\nmicro = 4\n");
+    compile(&g, "[data]\ndense = I1..I2\n[fc f]\ninput = dense\nunits = 1\n[loss l]\nkind = squared\ninput = f\n"
+                "[train]\nbatch = 4\nmicro = 4\n");
     assert_int_equal(label_checked(&g, -1e9f), ST_OK);
     graph_close(&g);
 }

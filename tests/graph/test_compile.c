@@ -201,8 +201,8 @@ static void compile__wrong_text__says_where_and_what(void **state)
         {"[data]\ndense = I3..I1\n", NULL, "range"},
         {"[data]\ndense = I1, I1\n", NULL, "twice"},
         {"[data]\nsparse = D1\n", NULL, "D1"},
-        {HEAD LOOKUP "[fc h]\ninput = e\nunits = 4\nlayer = a\n[fc i]\ninput = h\nunits = 4\n[fc j]\ninput = i\nunits "
-                     "= 1\nlayer = a\n",
+        {HEAD LOOKUP "[fc h]\ninput = e\nunits = 4\nlayer = a\n[fc i]\ninput = h\nunits = 4\n"
+                     "[fc j]\ninput = i\nunits = 1\nlayer = a\n",
          NULL, "follow one another"},
         {"[train]\noptimizer = adgrad 0.1\n" MODEL, NULL, "adagrad"},
         {"[train]\nlanes = 3\n" MODEL, NULL, "m.cfg:2"},
@@ -382,11 +382,10 @@ static void precision__bf16__is_that_of_a_whole_tile(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[512];
         for (int old = 0; old < 2; old++) {
-            snprintf(
-                text, sizeof text,
-                "[data]\nsparse = C1, C2\n[table t]\ndim = %s\n[embedding e]\ntable = t\ninput = sparse\n[fc "
-                "h]\ninput = e\nunits = %s\n[fc y]\ninput = h\nunits = 1\n[loss l]\ninput = y\n[model]\nrules = %d\n",
-                cases[i].dim, cases[i].units, old ? 11 : 12);
+            snprintf(text, sizeof text,
+                     "[data]\nsparse = C1, C2\n[table t]\ndim = %s\n[embedding e]\ntable = t\ninput = sparse\n[fc h]\n"
+                     "input = e\nunits = %s\n[fc y]\ninput = h\nunits = 1\n[loss l]\ninput = y\n[model]\nrules = %d\n",
+                     cases[i].dim, cases[i].units, old ? 11 : 12);
             struct graph g = compiled(text, cases[i].set);
             const uint32_t whole = strstr(cases[i].set, "bf16") ? PRECISION_BF16 : PRECISION_TF32;
             assert_int_equal(fc_attr_of(&g, "h").precision,
@@ -419,11 +418,9 @@ static void precision__rounded__is_told_to_every_fc_but_that_of_one_unit(void **
 /* --- parameters and their updates ------------------------------------------------------------- */
 
 #define NORMS                                                                                                          \
-    HEAD LOOKUP "[batch_norm n1]\ninput = e\n[fc a]\ninput = n1\nunits = 5\n[batch_norm n2]\ninput = a\n[concat "      \
-                "c]\ninput = n2, "                                                                                     \
-                "dense\n[batch_norm n3]\ninput = c\nmomentum = 0.5\n[busy w]\ninput = n3\nrounds = 1\n[batch_norm "    \
-                "h]\ninput = "                                                                                         \
-                "w\n" TAIL
+    HEAD LOOKUP "[batch_norm n1]\ninput = e\n[fc a]\ninput = n1\nunits = 5\n[batch_norm n2]\ninput = a\n"              \
+                "[concat c]\ninput = n2, dense\n[batch_norm n3]\ninput = c\nmomentum = 0.5\n"                          \
+                "[busy w]\ninput = n3\nrounds = 1\n[batch_norm h]\ninput = w\n" TAIL
 
 static const struct graph_tensor *tensor_of(const struct graph *g, const char *name)
 {
@@ -472,8 +469,8 @@ static void updates__batch_norms__are_runs_behind_what_is_trained(void **state)
 static void updates__batch_norm_and_data_norm__are_apart(void **state)
 {
     (void)state;
-    struct graph g = compiled(HEAD LOOKUP "[data_norm n1]\ninput = e\ndecay = 0.9\n[batch_norm n2]\ninput = "
-                                          "n1\n[data_norm h]\ninput = n2\n" TAIL,
+    struct graph g = compiled(HEAD LOOKUP "[data_norm n1]\ninput = e\ndecay = 0.9\n[batch_norm n2]\ninput = n1\n"
+                                          "[data_norm h]\ninput = n2\n" TAIL,
                               "train.optimizer=adam 0.01");
     static const uint32_t kinds[] = {OPTIMIZER_ID_adam, OPTIMIZER_ID_accumulate, OPTIMIZER_ID_moving_average,
                                      OPTIMIZER_ID_accumulate};

@@ -114,8 +114,8 @@ static void cells_check__damaged__is_refused_or_whole(void **state)
 {
     (void)state;
     uint32_t *words, count, refused = 0;
-    assert_int_equal(cell_of("s = sum(child.h)\nc = affine(x, s) + sum(tanh(affine(x, child.h)) * child.c)\nh = "
-                             "sin(c) * number - 2\n",
+    assert_int_equal(cell_of("s = sum(child.h)\nc = affine(x, s) + sum(tanh(affine(x, child.h)) * child.c)\n"
+                             "h = sin(c) * number - 2\n",
                              &words, &count),
                      ST_OK);
     static const uint32_t values[] = {0,          1,          2,          7,          64,        0xfff,

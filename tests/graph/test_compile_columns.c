@@ -69,8 +69,8 @@ static void data_begin(void)
 #define DATA "[data]\nformat = csv\npath = words.csv\nlabel = click\nsparse = u, h\ndense = x, y, z\n"
 #define LOSS "[loss l]\ninput = o\n"
 #define CONCAT                                                                                                         \
-    "[table emb]\ndim = 4\n[embedding e]\ntable = emb\ninput = u, h\n[concat k]\ninput = e, dense\n[fc o]\ninput = "   \
-    "k\nunits = 1\n"
+    "[table emb]\ndim = 4\n[embedding e]\ntable = emb\ninput = u, h\n[concat k]\ninput = e, dense\n"                   \
+    "[fc o]\ninput = k\nunits = 1\n"
 #define WORDS "[vocabulary v]\ncolumn = u\n[column u]\nvocabulary = v\n"
 #define REST  CONCAT LOSS
 
@@ -137,8 +137,8 @@ static void compile__vocabulary__keeps_words_counts_and_the_unknown_one(void **s
     graph_close(&g);
     if (compile(&g,
                 DATA
-                "[vocabulary v]\ncolumn = u\nunknown = other\n[vocabulary w]\ncolumn = h\n[column u]\nvocabulary = "
-                "w\n[column h]\nvocabulary = v\n" REST,
+                "[vocabulary v]\ncolumn = u\nunknown = other\n[vocabulary w]\ncolumn = h\n[column u]\nvocabulary = w\n"
+                "[column h]\nvocabulary = v\n" REST,
                 &source) != ST_OK)
         fail_msg("%s", status_message());
     assert_int_equal(g.vocabulary_count, 2);
@@ -194,12 +194,11 @@ static void compile__vocabularies_that_cannot_be__are_refused(void **state)
 }
 
 #define CANDIDATES                                                                                                     \
-    "[vocabulary v]\ncolumn = h\n[column h]\nvocabulary = v\n[candidates c]\nof = h\nnegatives = 3\nsampler = "        \
-    "empirical\npower = 0.5\n"
+    "[vocabulary v]\ncolumn = h\n[column h]\nvocabulary = v\n"                                                         \
+    "[candidates c]\nof = h\nnegatives = 3\nsampler = empirical\npower = 0.5\n"
 #define MATCHED                                                                                                        \
-    "[table emb]\ndim = 4\n[embedding e]\ntable = emb\ninput = u\npool = sum\n[embedding k]\ntable = emb\ninput = "    \
-    "c\npool "                                                                                                         \
-    "= none\n[match m]\ninput = e, k\n[loss l]\nkind = sampled_softmax\ninput = m, c.log_q\n"
+    "[table emb]\ndim = 4\n[embedding e]\ntable = emb\ninput = u\npool = sum\n[embedding k]\ntable = emb\ninput = c\n" \
+    "pool = none\n[match m]\ninput = e, k\n[loss l]\nkind = sampled_softmax\ninput = m, c.log_q\n"
 
 static void compile__candidates__target_draws_and_their_probabilities(void **state)
 {
@@ -280,16 +279,16 @@ static void graph_source_of__a_graph__knows_what_it_was_compiled_with(void **sta
     struct graph known, g;
     data_begin();
     if (compile(&known,
-                DATA "transform = standard\n[vocabulary v]\ncolumn = u\nunknown = q\n[vocabulary w]\ncolumn = "
-                     "h\n[column u]\nvocabulary = v\n" REST,
+                DATA "transform = standard\n[vocabulary v]\ncolumn = u\nunknown = q\n[vocabulary w]\ncolumn = h\n"
+                     "[column u]\nvocabulary = v\n" REST,
                 &source) != ST_OK)
         fail_msg("%s", status_message());
     const struct graph_source from = graph_source_of(&known);
     /* Some columns, in another order; the second vocabulary. */
     if (compile(&g,
-                "[data]\nformat = csv\npath = words.csv\nlabel = click\nsparse = u, h\ndense = z, x\ntransform = "
-                "standard\n[vocabulary w]\ncolumn = h\n[vocabulary v]\ncolumn = u\nunknown = q\n[column h]\nvocabulary "
-                "= w\n" REST,
+                "[data]\nformat = csv\npath = words.csv\nlabel = click\nsparse = u, h\ndense = z, x\n"
+                "transform = standard\n[vocabulary w]\ncolumn = h\n[vocabulary v]\ncolumn = u\nunknown = q\n"
+                "[column h]\nvocabulary = w\n" REST,
                 &from) != ST_OK)
         fail_msg("%s", status_message());
     assert_int_equal(data.words_calls, 2);
@@ -308,8 +307,8 @@ static void graph_source_of__a_graph__knows_what_it_was_compiled_with(void **sta
         "its words were counted when the graph was compiled; compile the model text again to count by other settings");
     refused(DATA "[vocabulary n]\ncolumn = u\n" REST, &from,
             "the graph was compiled without this vocabulary; compile the model text again");
-    refused("[data]\nformat = csv\npath = words.csv\nlabel = click\nsparse = u, h\ndense = x, n\ntransform = "
-            "standard\n" REST,
+    refused("[data]\nformat = csv\npath = words.csv\nlabel = click\nsparse = u, h\ndense = x, n\n"
+            "transform = standard\n" REST,
             &from, "the column n was not standardised when the graph was compiled; compile the model text again");
     graph_close(&known);
     if (compile(&known, DATA REST, &source) != ST_OK) fail_msg("%s", status_message());
@@ -423,8 +422,8 @@ static void compile__keys__seeds_by_name_or_format(void **state)
     (void)state;
     struct graph g;
     if (compile(&g,
-                "[data]\nformat = csv\nlabel = click\nsparse = u, h\ndense = x\nids_max = 3\n[column h]\nkeys_of = "
-                "u\nids_max = 9\n" REST,
+                "[data]\nformat = csv\nlabel = click\nsparse = u, h\ndense = x\nids_max = 3\n"
+                "[column h]\nkeys_of = u\nids_max = 9\n" REST,
                 NULL) != ST_OK)
         fail_msg("%s", status_message());
     assert_true(field_of(&g, "h")->seed == XXH3_64bits("u", 1) && field_of(&g, "u")->seed == XXH3_64bits("u", 1));
@@ -434,33 +433,33 @@ static void compile__keys__seeds_by_name_or_format(void **state)
     assert_int_equal(g.header->has_value, 0);
     graph_close(&g);
     if (compile(&g,
-                "[data]\nformat = libffm\nsparse = F0, F7\n[table emb]\ndim = 4\n[embedding e]\ntable = emb\ninput = "
-                "sparse\n[fc o]\ninput = e\nunits = 1\n" LOSS,
+                "[data]\nformat = libffm\nsparse = F0, F7\n[table emb]\ndim = 4\n"
+                "[embedding e]\ntable = emb\ninput = sparse\n[fc o]\ninput = e\nunits = 1\n" LOSS,
                 NULL) != ST_OK)
         fail_msg("%s", status_message());
     assert_true(field_of(&g, "F7")->seed == XXH3_64bits("features", 8));
     assert_int_equal(g.header->has_value, 1);
     graph_close(&g);
     if (compile(&g,
-                "[data]\nformat = criteo\nsparse = C3, I2\n[table emb]\ndim = 4\n[embedding e]\ntable = emb\ninput = "
-                "sparse\n[fc o]\ninput = e\nunits = 1\n" LOSS,
+                "[data]\nformat = criteo\nsparse = C3, I2\n[table emb]\ndim = 4\n"
+                "[embedding e]\ntable = emb\ninput = sparse\n[fc o]\ninput = e\nunits = 1\n" LOSS,
                 NULL) != ST_OK)
         fail_msg("%s", status_message());
     assert_true(field_of(&g, "C3")->seed == XXH3_64bits("C3", 2) && field_of(&g, "I2")->seed == XXH3_64bits("I2", 2));
     graph_close(&g);
     /* By the rules of old graphs, C3 is number 2. */
     if (compile(&g,
-                "[model]\nrules = 8\n[data]\nformat = criteo\nsparse = C3, I2\n[table emb]\ndim = 4\n[embedding "
-                "e]\ntable = emb\ninput = sparse\n[fc o]\ninput = e\nunits = 1\n" LOSS,
+                "[model]\nrules = 8\n[data]\nformat = criteo\nsparse = C3, I2\n[table emb]\ndim = 4\n"
+                "[embedding e]\ntable = emb\ninput = sparse\n[fc o]\ninput = e\nunits = 1\n" LOSS,
                 NULL) != ST_OK)
         fail_msg("%s", status_message());
     assert_int_equal(field_of(&g, "C3")->seed, 2);
     assert_true(field_of(&g, "I2")->seed == XXH3_64bits("I2", 2));
     graph_close(&g);
     if (compile(&g,
-                "[data]\nformat = tokens\nwindow = 6\nsparse = context\nlabel = next\npath = t\n[vocabulary v]\ncolumn "
-                "= next\n[column next]\nvocabulary = v\n[table emb]\ndim = 4\n[embedding e]\ntable = emb\ninput = "
-                "context\n[fc o]\ninput = e\nunits = 5\n[loss l]\nkind = softmax\ninput = o\nlabel = next\n",
+                "[data]\nformat = tokens\nwindow = 6\nsparse = context\nlabel = next\npath = t\n[vocabulary v]\n"
+                "column = next\n[column next]\nvocabulary = v\n[table emb]\ndim = 4\n[embedding e]\ntable = emb\n"
+                "input = context\n[fc o]\ninput = e\nunits = 5\n[loss l]\nkind = softmax\ninput = o\nlabel = next\n",
                 &source) != ST_OK)
         fail_msg("%s", status_message());
     assert_int_equal(field_of(&g, "context")->ids_max, 6);

@@ -15,8 +15,8 @@ static const char text[] =
     "[model]\nname = small\n[data]\ndense = I1..I2\nsparse = C1..C3\nids_max = 2\n"
     "[table emb]\ndim = 2\noptimizer = adam 0.1\n[embedding e]\ntable = emb\ninput = C1, C3\npool = max\n"
     "[embedding f]\ntable = emb\ninput = C2\npool = mean\n[concat x]\ninput = e, f, dense\n[dropout d]\ninput = x\n"
-    "[fc h]\ninput = d\nunits = 3\nactivation = relu\n[fc k]\ninput = d\nunits = 3\nshare = h\n[concat j]\ninput = h, "
-    "k\n"
+    "[fc h]\ninput = d\nunits = 3\nactivation = relu\n[fc k]\ninput = d\nunits = 3\nshare = h\n"
+    "[concat j]\ninput = h, k\n"
     "[batch_norm n]\ninput = j\n[fc z]\ninput = n\nunits = 1\n"
     "[loss bce]\ninput = z\n[train]\nbatch = 8\nmicro = 2\nlanes = 2\noptimizer = sgd 0.1\n";
 

@@ -26,8 +26,8 @@
 #define WIDE   HEAD "[fc h]\ninput = x\nunits = 2\n[slice y]\ninput = h\nend = 1\n[loss bce]\ninput = y\n"
 /* What a node says is made by products of its cells. */
 #define CELLS                                                                                                          \
-    "[data]\nformat = trees\nsparse = word, tree\nkinds = n\n[column word]\nids_max = 8\n[column tree]\nids_max = "    \
-    "16\n"                                                                                                             \
+    "[data]\nformat = trees\nsparse = word, tree\nkinds = n\n[column word]\nids_max = 8\n"                             \
+    "[column tree]\nids_max = 16\n"                                                                                    \
     "[table emb]\ndim = 4\n[embedding e]\ntable = emb\ninput = word\npool = none\n"                                    \
     "[cell n]\nh = tanh(affine(x, sum(child.h)))\n"                                                                    \
     "[tree t]\ninput = tree, e\nunits = 3\ndim = 4\n[fc y]\ninput = t\nunits = 1\n[loss bce]\ninput = y\n"
@@ -131,8 +131,8 @@ static void schedule_auto__linear_models__have_passes(void **state)
     struct graph g;
     const char *keyed = "train.schedule=auto warmup=400";
     assert_int_not_equal(graph_compile(&g, "m.cfg", WEIGHTS, strlen(WEIGHTS), &keyed, 1, NULL), ST_OK);
-    assert_non_null(strstr(status_message(), "expected auto alone, which takes no keys, found \"auto warmup=400\"; it "
-                                             "stands for passes here"));
+    assert_non_null(strstr(status_message(), "expected auto alone, which takes no keys, found \"auto warmup=400\"; "
+                                             "it stands for passes here"));
 }
 
 static void optimizer_auto__older_rules__have_their_defaults(void **state)

@@ -417,8 +417,8 @@ int main(int argument_count, char **arguments)
     for (size_t m = 0; m < sizeof models / sizeof *models && argument_count == 10; m++)
         if (strcmp(models[m]->name, arguments[1]) == 0) model = models[m];
     if (!model) {
-        fprintf(stderr, "usage: reference MODEL DATA INITIAL_DIR TRAINED_DIR sgd|adagrad RATE ACCUMULATOR BATCH "
-                        "STEPS\n");
+        fprintf(stderr,
+                "usage: reference MODEL DATA INITIAL_DIR TRAINED_DIR sgd|adagrad RATE ACCUMULATOR BATCH STEPS\n");
         return 2;
     }
     double fault = getenv("REFERENCE_FAULT") ? 1.01 : 1;

@@ -138,8 +138,7 @@ static void cluster_parse__wrong_value__is_named(void **state)
     (void)state;
     assert_refused(
         "device = cuda", "device = gpu",
-        "c.cfg:14: [type v100] device: expected cpu, cuda, cuda:N (N from 0 to 999), emu, sim or paced, found "
-        "\"gpu\"");
+        "c.cfg:14: [type v100] device: expected cpu, cuda, cuda:N (N from 0 to 999), emu, sim or paced, found \"gpu\"");
     assert_refused("limit = 48", "limit = 0",
                    "c.cfg:5: [type cpu] limit: expected a whole number from 1 to 4294967295 (units), found \"0\"");
     assert_refused("limit = 48\n", "",

@@ -303,8 +303,7 @@ static void estimate__wrong__is_named(void **state)
     (void)state;
     estimate_refused(
         "flops = 1e3\nmemory_bandwidth = 1e9\nlink_bandwidth = 1e9\n", "", 100,
-        "c.cfg:11: [type b]: expected the declared rates flops, memory_bandwidth and link_bandwidth, found "
-        "none");
+        "c.cfg:11: [type b]: expected the declared rates flops, memory_bandwidth and link_bandwidth, found none");
     estimate_refused("examples = 1e6\n", "", 100, "c.cfg: [goal] examples: expected how many an epoch has, found none");
     estimate_refused("flops = 1e3", "flops = 1e-300", 100, "layer \"top\" on type \"b\": oct is 3.243e+305");
     estimate_refused("limit = 8", "limit = 9", 0, "a batch of 0 examples");

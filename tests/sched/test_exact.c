@@ -87,8 +87,8 @@ static void exact__random__equals_every_plan(void **state)
         try_all(&run.model, &score, &is_feasible, &fastest);
         const struct search *s = &run.search;
         if (!s->is_proven || s->is_feasible != is_feasible || !is_near(s->best_score, score))
-            fail_msg("seed %llu: %u layers, %u types: %.17g is the least score (feasible: %d), exact found %.17g (%d, "
-                     "proven: %d)",
+            fail_msg("seed %llu: %u layers, %u types: %.17g is the least score (feasible: %d), "
+                     "exact found %.17g (%d, proven: %d)",
                      (unsigned long long)begin, L, T, score, is_feasible, s->best_score, s->is_feasible, s->is_proven);
         assert_true(!is_feasible || (is_near(s->lower_bound, score) && s->lower_bound <= s->best_score));
         infeasible_count += !is_feasible;
@@ -132,8 +132,8 @@ static void exact__types_on_nodes__equals_every_plan(void **state)
         none_count += fits_none;
         if (!s->is_proven || s->is_feasible != is_feasible || !(fits_none || is_near(s->best_score, score)) ||
             brute.search.is_feasible != is_feasible || !is_near(brute.search.best_score, score))
-            fail_msg("seed %llu: %u layers, %u types on %u nodes: %.17g is the least score (feasible: %d), exact found "
-                     "%.17g (%d, proven: %d), brute %.17g",
+            fail_msg("seed %llu: %u layers, %u types on %u nodes: %.17g is the least score (feasible: %d), "
+                     "exact found %.17g (%d, proven: %d), brute %.17g",
                      (unsigned long long)begin, L, T, fixture.nodes.count, score, is_feasible, s->best_score,
                      s->is_feasible, s->is_proven, brute.search.best_score);
         infeasible_count += !is_feasible;
@@ -233,8 +233,8 @@ static void exact__tied_layers__equals_every_plan_that_keeps_them_together(void 
         const struct search *s = &run.search;
         if (!s->is_proven || s->is_feasible != is_feasible || (is_feasible && !is_near(s->best_score, score)) ||
             brute.search.is_feasible != is_feasible || (is_feasible && !is_near(brute.search.best_score, score)))
-            fail_msg("seed %llu: %u layers, %u types: %.17g is the least cost (feasible: %d), exact found %.17g (%d), "
-                     "brute %.17g",
+            fail_msg("seed %llu: %u layers, %u types: %.17g is the least cost (feasible: %d), "
+                     "exact found %.17g (%d), brute %.17g",
                      (unsigned long long)begin, L, T, score, is_feasible, s->best_score, s->is_feasible,
                      brute.search.best_score);
         assert_true(!is_feasible || keeps_groups(&run.model, group, s->best));

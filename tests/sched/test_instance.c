@@ -23,20 +23,20 @@
 static const char good_text[] =
     "{\"format\": \"heterps-instance-1\", \"name\": \"tiny\", \"seed\": 7, \"graph_hash\": \"00c0ffee00c0ffee\",\n"
     " \"L\": 3, \"T\": 2, \"B_o\": 256, \"M\": 1e6, \"epochs\": 2, \"throughput_limit\": 9121.6,\n"
-    " \"types\": [{\"name\": \"core\", \"price_per_hour\": 0.04, \"limit\": 480, \"device\": \"cpu\", \"source\": "
-    "\"measured\",\n"
+    " \"types\": [{\"name\": \"core\", \"price_per_hour\": 0.04, \"limit\": 480, \"device\": \"cpu\", "
+    "\"source\": \"measured\",\n"
     "   \"slow\": \"fc 4\", \"slow_from\": 20},\n"
     "  {\"name\": \"v100\", \"price_per_hour\": 2.42, \"limit\": 32}],\n"
     " \"layers\": [{\"name\": \"e\", \"type\": \"embedding\", \"in_bytes\": 416, \"weight_bytes\": 423293696,\n"
     "   \"oct\": [0.1, 0.2], \"alpha\": [1, 0.5], \"odt\": [0, 3e-2], \"beta\": [0, 1],\n"
-    "   \"cut_bytes\": 3328, \"tied_behind\": 2, \"fixed\": [0.01, 0.02], \"alpha_low\": [0.9, 0.4], \"alpha_high\": "
-    "[0.95, 0.6]},\n"
+    "   \"cut_bytes\": 3328, \"tied_behind\": 2, \"fixed\": [0.01, 0.02], \"alpha_low\": [0.9, 0.4], "
+    "\"alpha_high\": [0.95, 0.6]},\n"
     "  {\"name\": \"h1\", \"type\": \"fc\", \"in_bytes\": 64, \"weight_bytes\": 0,\n"
     "   \"oct\": [0.3, 0.4], \"alpha\": [0.25, 0.75], \"odt\": [4, 5], \"beta\": [0.5, 0.5]},\n"
     "  {\"name\": \"bce\", \"type\": \"loss\", \"in_bytes\": 4.5, \"weight_bytes\": 8,\n"
     "   \"oct\": [0.7, 0.8], \"alpha\": [0.125, 0.875], \"odt\": [6, 7], \"beta\": [0.25, 0.25]}],\n"
-    " \"service\": {\"seconds\": 2e-6, \"cores\": 3}, \"parameter_server\": {\"seconds\": 1e-6, \"price_per_hour\": "
-    "0.05},\n"
+    " \"service\": {\"seconds\": 2e-6, \"cores\": 3}, \"parameter_server\": {\"seconds\": 1e-6, "
+    "\"price_per_hour\": 0.05},\n"
     " \"optimum\": {\"cost\": null}}\n";
 
 #define TEXT_BYTES 8192

@@ -238,14 +238,11 @@ static void nodes_apply__cannot_be__says_why(void **state)
 static const char json_text[] =
     "{\"format\": \"heterps-instance-2\", \"L\": 1, \"T\": 2, \"B_o\": 256, \"M\": 1000, \"epochs\": 1, "
     "\"throughput_limit\": 0, \"types\": [{\"name\": \"a\", \"price_per_hour\": 1, \"limit\": 2, \"node\": 1}, "
-    "{\"name\": \"b\", \"price_per_hour\": 1, \"limit\": 2, \"node\": 0, \"overlaps\": false}], \"layers\": "
-    "[{\"name\": "
-    "\"x\", \"type\": \"fc\", \"in_bytes\": 1, \"weight_bytes\": 4, \"oct\": [1, 2], \"alpha\": [1, 1], \"odt\": [0, "
-    "0], "
-    "\"beta\": [1, 1]}], \"nodes\": [{\"name\": \"p\", \"memory\": 100}, {\"name\": \"q\", \"price_per_hour\": 0.5}], "
-    "\"message\": 64, \"links\": [{\"from\": 0, \"to\": 1, \"bandwidth\": 1e9, \"latency\": 1e-5}, {\"from\": 1, "
-    "\"to\": 0, "
-    "\"bandwidth\": 1e8, \"latency\": 0}]}";
+    "{\"name\": \"b\", \"price_per_hour\": 1, \"limit\": 2, \"node\": 0, \"overlaps\": false}], "
+    "\"layers\": [{\"name\": \"x\", \"type\": \"fc\", \"in_bytes\": 1, \"weight_bytes\": 4, \"oct\": [1, 2], "
+    "\"alpha\": [1, 1], \"odt\": [0, 0], \"beta\": [1, 1]}], \"nodes\": [{\"name\": \"p\", \"memory\": 100}, "
+    "{\"name\": \"q\", \"price_per_hour\": 0.5}], \"message\": 64, \"links\": [{\"from\": 0, \"to\": 1, "
+    "\"bandwidth\": 1e9, \"latency\": 1e-5}, {\"from\": 1, \"to\": 0, \"bandwidth\": 1e8, \"latency\": 0}]}";
 
 static void instance__nodes__are_read_written_and_refused_by_their_place(void **state)
 {

@@ -33,12 +33,12 @@ static const char good_text[] =
     "  {\"name\": \"v100\", \"device\": \"cuda:2\", \"price_per_hour\": 2.42}],\n"
     " \"layers\": [\"e\", \"x\", \"h1\", \"h2\", \"bce\"],\n"
     " \"plan\": [0, 0, 1, 0, 0],\n"
-    " \"stages\": [{\"first\": 0, \"last\": 1, \"type\": 0, \"k\": 6, \"replicas\": 3, \"et\": 2.5e-6, \"cut_bytes\": "
-    "48},\n"
+    " \"stages\": [{\"first\": 0, \"last\": 1, \"type\": 0, \"k\": 6, \"replicas\": 3, \"et\": 2.5e-6, "
+    "\"cut_bytes\": 48},\n"
     "  {\"first\": 2, \"last\": 2, \"type\": 1, \"k\": 2},\n"
     "  {\"first\": 3, \"last\": 4, \"type\": 0, \"k\": 4}],\n"
-    " \"service_cores\": 2, \"feasible\": true, \"proven\": false, \"cost\": 1.5, \"lower_bound\": null, \"more\": "
-    "{\"a\": [1]}}\n";
+    " \"service_cores\": 2, \"feasible\": true, \"proven\": false, \"cost\": 1.5, \"lower_bound\": null, "
+    "\"more\": {\"a\": [1]}}\n";
 
 #define TEXT_BYTES 8192
 
@@ -182,8 +182,7 @@ static void plan_parse__simulated__has_gangs_slowings_and_a_scale(void **state)
         "\"slow\": \"fc 4, embedding 2.5\", \"slow_from\": 9, \"slow_for\": 2, \"slow_every\": 6}, "
         "{\"name\": \"b\", \"device\": \"cpu\", \"slow\": \"all 3\"}],"
         "\"stages\": [{\"first\": 0, \"last\": 1, \"type\": 0, \"k\": 6}, {\"first\": 2, \"last\": 3, \"type\": 0, "
-        "\"k\": 6, "
-        "\"replicas\": 3}, {\"first\": 4, \"last\": 4, \"type\": 1, \"k\": 1}]}";
+        "\"k\": 6, \"replicas\": 3}, {\"first\": 4, \"last\": 4, \"type\": 1, \"k\": 1}]}";
     struct plan plan;
     char told[128];
     if (plan_parse(&plan, &graph, "p.json", text, strlen(text)) != ST_OK) fail_msg("%s", status_message());
@@ -313,10 +312,9 @@ static void plan_parse__wrong_head__is_named(void **state)
                    ": feasible: expected true: a plan that misses its goal is not run, found false");
     assert_refused("\"feasible\": true", "\"feasible\": 1",
                    ": feasible: expected true: a plan that misses its goal is not run, found 1");
-    assert_refused(
-        "\"types\"", "\"kinds\"",
-        ": types: expected the types of resources that the stages are on, as [{\"name\": \"cpu\", \"device\": "
-        "\"cpu\"}] (the solution of an instance has none; a plan needs them), found nothing");
+    assert_refused("\"types\"", "\"kinds\"",
+                   ": types: expected the types of resources that the stages are on, as [{\"name\": \"cpu\", "
+                   "\"device\": \"cpu\"}] (the solution of an instance has none; a plan needs them), found nothing");
     assert_refused("\"stages\"", "\"parts\"", ": stages: expected a list of 1 to 5 objects, found nothing");
     assert_refused("\"method\": \"rl\"", "\"method\": 3", ": method: expected a text of 0 to 127 bytes, found 3");
     assert_refused("\"method\": \"rl\"", "\"method\": \"r\\tl\"",
@@ -405,8 +403,8 @@ static void plan_parse__wrong_units__is_named(void **state)
         "\"limit\": 48", "\"limit\": 5",
         ": stages[0].k: expected at most 5: the limit of \"core\" is 5, of which earlier stages have 0, found 6");
     assert_refused("\"cuda:2\"", "\"sim\", \"slow\": \"fc 0\"",
-                   ": types[1].slow: expected ops and factors from 1 to 1000, as in \"fc 4, embedding 2.5\" or \"all "
-                   "3\", found \"fc 0\"");
+                   ": types[1].slow: expected ops and factors from 1 to 1000, "
+                   "as in \"fc 4, embedding 2.5\" or \"all 3\", found \"fc 0\"");
     assert_refused("\"cuda:2\"", "\"sim\", \"slow\": \"all 2\", \"slow_for\": 4, \"slow_every\": 4",
                    ": types[1].slow: expected slow_for from 1 to less than slow_every, 4 steps, found 4; "
                    "slow_every = 0 is once, and slow_for = 0 for good");
@@ -441,10 +439,9 @@ static void plan_parse__gaps_and_overlaps__are_named(void **state)
         ": stages[2].last: expected 4 (\"bce\"), the graph's last layer, in the last stage, found 3 (\"h2\")");
     assert_refused("\"last\": 4", "\"last\": 4294967299",
                    ": stages[2].last: expected a whole number from 0 to 16777216, found 4294967299");
-    assert_refused(
-        "\"last\": 2", "\"last\": 4",
-        ": stages[2].first: expected no further stage, as stages[1] ends with the graph's last layer, 4 (\"bce\"), "
-        "found 3");
+    assert_refused("\"last\": 2", "\"last\": 4",
+                   ": stages[2].first: expected no further stage, as stages[1] ends with the graph's last layer, "
+                   "4 (\"bce\"), found 3");
     assert_refused("\"stages\": [", "\"stages\": [], \"x\": [",
                    ": stages: expected a list of 1 to 5 objects, found a list of 0");
     assert_refused("\"stages\": [", "\"stages\": [1, 2, 3, ",
@@ -459,8 +456,8 @@ static void plan_parse__other_layers__names_the_first_that_differs(void **state)
     assert_refused("\"h1\"", "1", ": layers[2]: expected \"h1\", the graph's layer, found 1");
     assert_refused("\"h1\", ", "", ": layers[2]: expected \"h1\", the graph's layer, found \"h2\"");
     assert_refused(", \"bce\"", "",
-                   ": layers: expected 5 names, as the graph has layers (\"bce\" is the first that is missing), found "
-                   "a list of 4");
+                   ": layers: expected 5 names, as the graph has layers (\"bce\" is the first that is missing), "
+                   "found a list of 4");
     assert_refused("\"bce\"", "\"bce\", \"auc\"",
                    ": layers: expected 5 names, as the graph has layers (up to \"bce\"), found a list of 6");
     assert_refused("\"layers\": [", "\"layers\": \"e\", \"x\": [", ": layers: expected a list of names, found \"e\"");

@@ -67,8 +67,7 @@ static void ralp_profile__equals_and_ends__takes_the_first_or_none(void **state)
     const struct ralp r = ralp_profile(last, 4, 0);
     assert_int_equal(r.verdict, RALP_NOTHING_BEHIND);
     assert_non_null(strstr(ralp_text(&r, "n", "end", text, sizeof text),
-                           "n is not split: the fewest bytes cross behind "
-                           "its last layer, end"));
+                           "n is not split: the fewest bytes cross behind its last layer, end"));
 }
 
 /* conv, pool, fc, fc on three types; all that counts is said of an example, and a batch has 4. */

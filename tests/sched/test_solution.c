@@ -160,12 +160,12 @@ static void solution_infeasible_text__each_reason__has_its_sentence(void **state
     assert_string_equal(solution_infeasible_text(s, text, sizeof text), "");
     s->result.is_feasible = false;
     assert_string_equal(solution_infeasible_text(s, text, sizeof text),
-                        "infeasible: at most 1234.5 examples/s of 5000 asked: stage embedding_0..loss on gpu1 is the "
-                        "slowest, and more units would not make it faster");
+                        "infeasible: at most 1234.5 examples/s of 5000 asked: "
+                        "stage embedding_0..loss on gpu1 is the slowest, and more units would not make it faster");
     s->result.is_limit_reached = true;
     assert_string_equal(solution_infeasible_text(s, text, sizeof text),
-                        "infeasible: at most 1234.5 examples/s of 5000 asked: stage embedding_0..loss on gpu1 is the "
-                        "slowest, and all 32 units of gpu1 are used");
+                        "infeasible: at most 1234.5 examples/s of 5000 asked: "
+                        "stage embedding_0..loss on gpu1 is the slowest, and all 32 units of gpu1 are used");
     s->stages[0].last = 0; /* one layer has one name */
     snprintf(expected, sizeof expected, "%.30s", solution_infeasible_text(s, text, sizeof text));
     assert_non_null(strstr(text, ": stage embedding_0 on gpu1 is "));

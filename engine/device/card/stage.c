@@ -42,12 +42,11 @@ static status aliases_find(struct card_stage *s)
     for (uint32_t a = 0; a < s->alias_count; a++) {
         const struct graph_alias *alias = &s->aliases[a];
         if (is_own(s, alias->node) != is_own(s, alias->owner))
-            FAIL(
-                INVALID,
-                "stage %s is on %s, and [%s] shares its parameters with [%s] of another stage: give both to one stage, "
-                "or both to cpu",
-                s->name, s->gpu->vt->name, graph_string(g, g->nodes[alias->node].name),
-                graph_string(g, g->nodes[alias->owner].name));
+            FAIL(INVALID,
+                 "stage %s is on %s, and [%s] shares its parameters with [%s] of another stage: "
+                 "give both to one stage, or both to cpu",
+                 s->name, s->gpu->vt->name, graph_string(g, g->nodes[alias->node].name),
+                 graph_string(g, g->nodes[alias->owner].name));
         if (is_own(s, alias->node)) s->aliases[kept++] = *alias;
     }
     s->alias_count = kept;
@@ -179,12 +178,12 @@ static status memory_open(struct card_stage *s)
     s->now_stride = (s->now_bytes + 63) & ~(size_t)63;
     stage_layout(s, &sum, &pinned, parts);
     char text[400];
-    snprintf(
-        text, sizeof text,
-        "stage %.60s: parameters and state %.3f GiB, gradients of %u lanes %.3f, %u slots %.3f, rows %.3f, scratch "
-        "and lists %.3f",
-        s->name, (double)parts[0] / GIB, s->training ? s->lanes : 0, (double)(parts[1] - parts[0]) / GIB, s->slot_count,
-        (double)(parts[2] - parts[1]) / GIB, (double)(parts[3] - parts[2]) / GIB, (double)(parts[4] - parts[3]) / GIB);
+    snprintf(text, sizeof text,
+             "stage %.60s: parameters and state %.3f GiB, gradients of %u lanes %.3f, %u slots %.3f, rows %.3f, "
+             "scratch and lists %.3f",
+             s->name, (double)parts[0] / GIB, s->training ? s->lanes : 0, (double)(parts[1] - parts[0]) / GIB,
+             s->slot_count, (double)(parts[2] - parts[1]) / GIB, (double)(parts[3] - parts[2]) / GIB,
+             (double)(parts[4] - parts[3]) / GIB);
     TRY(gpu_take(s->gpu, sum.bytes, text, &s->memory));
     TRY(gpu_host_take(s->gpu, pinned.bytes, text, &s->host_memory));
     memory_note("cards", pinned.bytes);

@@ -541,8 +541,8 @@ static void bench_run__options_without_use__are_refused_before_anything_is_print
         const char *message;
     } cases[] = {
         {{.subject = "gem"},
-         "bench: expected gemm, gather, update, lookup, parse, feed, ring, disk, net, trees, train, card or all, found "
-         "\"gem\""},
+         "bench: expected gemm, gather, update, lookup, parse, feed, ring, disk, net, trees, train, card or all, "
+         "found \"gem\""},
         {{.subject = "lookup", .threads = 1},
          "--threads: bench lookup has no use for it; only gemm, gather, update, feed and train"},
         {{.subject = "card", .threads = 1}, "--threads: bench card has no use"},
@@ -568,8 +568,8 @@ static void bench_run__options_without_use__are_refused_before_anything_is_print
         {{.subject = "gemm", .threads = 100000}, "--threads: expected at most "},
         {{.subject = "gemm", .shape = shape, .shape_count = 2}, "found \"8x8\""},
         {{.subject = "parse", .what = "cvs"},
-         "bench parse: expected criteo, criteo-shuffled, criteo-cached, criteo-blocks, csv, csv-quoted, libsvm or "
-         "libffm, found \"cvs\""},
+         "bench parse: expected criteo, criteo-shuffled, criteo-cached, criteo-blocks, csv, csv-quoted, "
+         "libsvm or libffm, found \"cvs\""},
         {{.subject = "train", .what = "ctrdnn1", .set = wrong_set, .set_count = 1}, "called \"trian\""},
         {{.subject = "all", .set = wrong_set, .set_count = 1}, "called \"trian\""},
     };

@@ -96,10 +96,10 @@ static void page_print__much_and_little__a_line_a_fact(void **state)
                                  "network       eth0: 10000 Mbit/s\n"
                                  "              ib0: 400000 Mbit/s\n"
                                  "cards         2\n"
-                                 "  cuda:0      Card A, compute capability 9.1, 132 multiprocessors; 80 GiB, 79 GiB of "
-                                 "it free; PCIe 5.0 x16\n"
-                                 "  cuda:1      Card B, compute capability 8.6, 1 multiprocessor; 1 GiB, 0 B of it "
-                                 "free\n"
+                                 "  cuda:0      Card A, compute capability 9.1, 132 multiprocessors; "
+                                 "80 GiB, 79 GiB of it free; PCIe 5.0 x16\n"
+                                 "  cuda:1      Card B, compute capability 8.6, 1 multiprocessor; "
+                                 "1 GiB, 0 B of it free\n"
                                  "  cuBLASLt    cublasLt 12.3\n");
     files_max = RLIM_INFINITY;
     print_begin(LOG_TEXT);
@@ -170,14 +170,13 @@ static void cluster_print__cards_and_service_cores__types_of_each(void **state)
     print_end();
     const char *types = strchr(printed, '[');
     assert_non_null(types);
-    assert_string_equal(types,
-                        "[type cpu]\ndevice = cpu\nprice_per_hour = 1           ; of a core\nlimit = 14\n"
-                        "[type card0]\ndevice = cuda:0              ; Card A\nprice_per_hour = 1           ; of the "
-                        "card\nlimit = 1\n"
-                        "[type card1]\ndevice = cuda:1              ; Card B\nprice_per_hour = 1           ; of the "
-                        "card\nlimit = 1\n"
-                        "[goal]\nthroughput = max\n"
-                        "service_cores = 2            ; for reading, parsing and rows; no stage has them\n");
+    assert_string_equal(types, "[type cpu]\ndevice = cpu\nprice_per_hour = 1           ; of a core\nlimit = 14\n"
+                               "[type card0]\ndevice = cuda:0              ; Card A\n"
+                               "price_per_hour = 1           ; of the card\nlimit = 1\n"
+                               "[type card1]\ndevice = cuda:1              ; Card B\n"
+                               "price_per_hour = 1           ; of the card\nlimit = 1\n"
+                               "[goal]\nthroughput = max\n"
+                               "service_cores = 2            ; for reading, parsing and rows; no stage has them\n");
     print_begin(LOG_TEXT);
     cluster_print(&small);
     print_end();

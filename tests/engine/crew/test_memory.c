@@ -154,9 +154,9 @@ static int group_open(void **state)
 {
     (void)state;
     static const char text[] =
-        "[data]\nsparse = C1..C4\n[table emb]\ndim = 4\noptimizer = adagrad 0.05\n[embedding e]\ntable = emb\ninput = "
-        "C1..C4\npool = "
-        "sum\n[fc y]\ninput = e\nunits = 1\n[loss bce]\ninput = y\n[train]\nbatch = 32\n[store]\nram = 1MiB\n";
+        "[data]\nsparse = C1..C4\n[table emb]\ndim = 4\noptimizer = adagrad 0.05\n"
+        "[embedding e]\ntable = emb\ninput = C1..C4\npool = sum\n[fc y]\ninput = e\nunits = 1\n[loss bce]\ninput = y\n"
+        "[train]\nbatch = 32\n[store]\nram = 1MiB\n";
     struct graph graph;
     static char path[512];
     if (fixture_directory_make("test_memory") != 0) return -1;

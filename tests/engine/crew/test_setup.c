@@ -79,8 +79,8 @@ static void setup_open__table_is_no_section_of_the_text__invalid(void **state)
     memcpy(table, "[table hmb]", 11);
     assert_int_equal(image_open(), ST_INVALID);
     assert_non_null(strstr(status_message(),
-                           "changed.bin: the graph has a table emb, of which the text that it carries "
-                           "has no section; compile the model text again"));
+                           "changed.bin: the graph has a table emb, of which the text that it carries has no section; "
+                           "compile the model text again"));
     struct graph changed = graph;
     changed.text = text_of_image;
     assert_int_equal(setup_text_check(&changed, "changed.bin"), ST_INVALID);

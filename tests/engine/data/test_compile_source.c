@@ -387,8 +387,8 @@ static void automaton__learned__is_told(void **state)
         const char *expected;
     } cases[] = {
         {{"train.batch=8", "train.lanes=1", "train.micro=0"},
-         "tree t: 97 batches as learned, 103 by agenda, never fewer than 93 (10 micro-batches of %s/trees, 394 "
-         "nodes)\n"},
+         "tree t: 97 batches as learned, 103 by agenda, "
+         "never fewer than 93 (10 micro-batches of %s/trees, 394 nodes)\n"},
         {{"train.batch=80", "train.lanes=2", "train.micro=0"},
          "tree t: 22 batches as learned, 22 by agenda, never fewer than 22 (2 micro-batches of %s/trees, 394 nodes)\n"},
         {{"train.batch=80", "train.lanes=1", "train.micro=40"},

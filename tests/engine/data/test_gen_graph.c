@@ -57,8 +57,8 @@ static void scene_close(struct scene *s)
 #define DENSE "[fc o]\ninput = dense\nunits = 1\n"
 #define LOSS  "[fc y]\ninput = e\nunits = 1\n[loss l]\ninput = y\n"
 #define MATCH                                                                                                          \
-    "[table emb]\ndim = 4\n[embedding a]\ntable = emb\ninput = u\npool = sum\n[embedding k]\ntable = emb\ninput = "    \
-    "c\npool = none\n"                                                                                                 \
+    "[table emb]\ndim = 4\n[embedding a]\ntable = emb\ninput = u\npool = sum\n"                                        \
+    "[embedding k]\ntable = emb\ninput = c\npool = none\n"                                                             \
     "[match m]\ninput = a, k\n[loss l]\nkind = sampled_softmax\ninput = m, c.log_q\n"
 
 #define TABLE_OF_WORDS "[table emb]\ndim = 4\n[embedding e]\ntable = emb\ninput = word\npool = none\n"
@@ -73,30 +73,26 @@ static const struct {
     uint64_t fingerprint; /* of the header, the rows and their truths, and of how long a line may be */
 } cases[] = {
     /* csv: a weight, a group, words that want quotation marks, lists, columns that share keys */
-    {"[data]\nformat = csv\nlabel = click\nweight = w\ngroup = q\ndense = x, y\nsparse = u, h, v\nids_max = "
-     "3\n[vocabulary "
-     "v]\ncolumn = v\npath = p\n[column v]\nvocabulary = v\nids_max = 2\n[column h]\nkeys_of = u\n" TABLE
+    {"[data]\nformat = csv\nlabel = click\nweight = w\ngroup = q\ndense = x, y\nsparse = u, h, v\nids_max = 3\n"
+     "[vocabulary v]\ncolumn = v\npath = p\n[column v]\nvocabulary = v\nids_max = 2\n[column h]\nkeys_of = u\n" TABLE
      "[concat k]\ninput = e, dense\n[fc y]\ninput = k\nunits = 1\n[loss l]\ninput = y\n",
      100, 1.1, UINT64_C(0x4f2e33d5d8c9e671)},
     /* without names; labels by words of a map; columns that the graph does not use; a
      * column that is a field and a group */
-    {"[data]\nformat = csv\nheader = no\ncolumns = a, b, click, other, u\nseparator = tab\nlist_separator = "
-     "pipe\nlabel = "
-     "click\nlabel_map = yes=1, no=0\ngroup = u\ndense = a\nsparse = u, b\n" TABLE
+    {"[data]\nformat = csv\nheader = no\ncolumns = a, b, click, other, u\nseparator = tab\nlist_separator = pipe\n"
+     "label = click\nlabel_map = yes=1, no=0\ngroup = u\ndense = a\nsparse = u, b\n" TABLE
      "[concat k]\ninput = e, dense\n[fc y]\ninput = k\nunits = 1\n[loss l]\ninput = y\n",
      7, 1, UINT64_C(0x85adb7d4cbfc26ee)},
-    {"[data]\nformat = csv\nquotes = no\nlabel = click\nlabel_map = bad=0, *=1\nsparse = u\n[vocabulary v]\ncolumn = "
-     "u\npath = "
-     "p\n[column u]\nvocabulary = v\n" TABLE LOSS,
+    {"[data]\nformat = csv\nquotes = no\nlabel = click\nlabel_map = bad=0, *=1\nsparse = u\n"
+     "[vocabulary v]\ncolumn = u\npath = p\n[column u]\nvocabulary = v\n" TABLE LOSS,
      7, 0, UINT64_C(0x113e0ee7b6692e42)},
     /* a label that is a word */
-    {"[data]\nformat = csv\nlabel = next\nsparse = u\n[vocabulary v]\ncolumn = next\npath = p\n[column "
-     "next]\nvocabulary = v\n" TABLE "[fc y]\ninput = e\nunits = 20\n[loss l]\nkind = softmax\ninput = y\n",
+    {"[data]\nformat = csv\nlabel = next\nsparse = u\n[vocabulary v]\ncolumn = next\npath = p\n"
+     "[column next]\nvocabulary = v\n" TABLE "[fc y]\ninput = e\nunits = 20\n[loss l]\nkind = softmax\ninput = y\n",
      50, 2, UINT64_C(0x9a7d5a66a131255d)},
     /* candidates, and no label */
-    {"[data]\nformat = csv\nlabel =\nsparse = u\n[vocabulary v]\ncolumn = i\npath = p\n[column i]\nvocabulary = "
-     "v\n[column "
-     "u]\nvocabulary = v\nids_max = 5\nkeys_of = i\n[candidates c]\nof = i\nnegatives = 3\n" MATCH,
+    {"[data]\nformat = csv\nlabel =\nsparse = u\n[vocabulary v]\ncolumn = i\npath = p\n[column i]\nvocabulary = v\n"
+     "[column u]\nvocabulary = v\nids_max = 5\nkeys_of = i\n[candidates c]\nof = i\nnegatives = 3\n" MATCH,
      50, 1.2, UINT64_C(0x444c9aba90ebf78c)},
     {"[data]\nformat = libsvm\nsparse = features\nids_max = 9\n" TABLE LOSS, 1000, 1.1, UINT64_C(0x9737ead6acc926bf)},
     {"[data]\nformat = libsvm\nsparse = features\nids_max = 4\ngroup = qid\nlabel_map = +1=1, -1=0\n" TABLE LOSS, 1000,
@@ -105,36 +101,32 @@ static const struct {
      UINT64_C(0x3714a2aaa5cf18bd)},
     {"[data]\nformat = libfm\nsparse = F5, features, F2\nids_max = 3\n" TABLE LOSS, 1000, 1.1,
      UINT64_C(0x5fb7223edf3ee05a)},
-    {"[data]\nformat = pairs\npath = p\nsparse = user\n[vocabulary v]\ncolumn = item\n[column item]\nvocabulary = "
-     "v\n[candidates "
-     "c]\nof = item\nnegatives = 3\n[table emb]\ndim = 4\n[embedding a]\ntable = emb\ninput = user\n[embedding "
-     "k]\ntable = "
-     "emb\ninput = c\npool = none\n[match m]\ninput = a, k\n[loss l]\nkind = sampled_softmax\ninput = m, c.log_q\n",
+    {"[data]\nformat = pairs\npath = p\nsparse = user\n[vocabulary v]\ncolumn = item\n[column item]\nvocabulary = v\n"
+     "[candidates c]\nof = item\nnegatives = 3\n[table emb]\ndim = 4\n[embedding a]\ntable = emb\ninput = user\n"
+     "[embedding k]\ntable = emb\ninput = c\npool = none\n[match m]\ninput = a, k\n"
+     "[loss l]\nkind = sampled_softmax\ninput = m, c.log_q\n",
      300, 1.1, UINT64_C(0x2f451fcae2849eda)},
-    {"[data]\nformat = tokens\nwindow = 4\npath = p\nsparse = context\nlabel = next\n[vocabulary v]\ncolumn = "
-     "next\n[column "
-     "next]\nvocabulary = v\n[column context]\nvocabulary = v\n" TABLE
+    {"[data]\nformat = tokens\nwindow = 4\npath = p\nsparse = context\nlabel = next\n[vocabulary v]\ncolumn = next\n"
+     "[column next]\nvocabulary = v\n[column context]\nvocabulary = v\n" TABLE
      "[fc y]\ninput = e\nunits = 20\n[loss l]\nkind = softmax\ninput = y\nlabel = next\n",
      300, 1.1, UINT64_C(0x4611c1e47b8199ac)},
     {"[data]\nformat = trees\nsparse = word, tree\nids_max = 40\n" TABLE_OF_WORDS BINARY, 1000, 1.1,
      UINT64_C(0xbb32b9366d9808a3)},
     /* typed nodes, numbers, chains, a vocabulary, few nodes */
-    {"[data]\nformat = trees\nsparse = tree\nids_max = 11\nkinds = const, sin, add, if\nlabel_map = -1=0, 2.5=1\n[cell "
-     "const]\nh = number\n[cell sin]\nh = sin(left.h)\n[cell add]\nh = sum(child.h)\n[cell if]\nh = left.h * right.h + "
-     "child3.h\n" OF_TREES("tree"),
+    {"[data]\nformat = trees\nsparse = tree\nids_max = 11\nkinds = const, sin, add, if\nlabel_map = -1=0, 2.5=1\n"
+     "[cell const]\nh = number\n[cell sin]\nh = sin(left.h)\n[cell add]\nh = sum(child.h)\n"
+     "[cell if]\nh = left.h * right.h + child3.h\n" OF_TREES("tree"),
      1000, 1.1, UINT64_C(0xca4ba8411f5a0e84)},
-    {"[data]\nformat = trees\nsparse = tree, word\n[column word]\nids_max = 7\nvocabulary = v\n[column tree]\nids_max "
-     "= "
-     "99\n[vocabulary v]\ncolumn = word\npath = p\n" TABLE_OF_WORDS BINARY,
+    {"[data]\nformat = trees\nsparse = tree, word\n[column word]\nids_max = 7\nvocabulary = v\n"
+     "[column tree]\nids_max = 99\n[vocabulary v]\ncolumn = word\npath = p\n" TABLE_OF_WORDS BINARY,
      1000, 1.1, UINT64_C(0x34d18d55455133d9)},
     /* pairs without a field of items; long names; more columns than there is room for at first */
-    {"[data]\nformat = pairs\npath = p\nsparse = user, history\n[column history]\nids_max = 5\n[table emb]\ndim = "
-     "4\n[embedding a]\ntable = emb\ninput = "
-     "user\n[embedding b]\ntable = emb\ninput = history\npool = mean\n[fc x]\ninput = a\nunits = 1\n[fc z]\ninput = "
-     "b\nunits = 1\n[loss l]\nkind = hinge\ninput = x, z\n",
+    {"[data]\nformat = pairs\npath = p\nsparse = user, history\n[column history]\nids_max = 5\n[table emb]\ndim = 4\n"
+     "[embedding a]\ntable = emb\ninput = user\n[embedding b]\ntable = emb\ninput = history\npool = mean\n"
+     "[fc x]\ninput = a\nunits = 1\n[fc z]\ninput = b\nunits = 1\n[loss l]\nkind = hinge\ninput = x, z\n",
      300, 1.1, UINT64_C(0x6de7cfcc1c9632fd)},
-    {"[data]\nformat = csv\nlabel = "
-     "a_label_of_a_long_name_that_no_line_is_as_long_as_and_still_not_long_enough_for_that_"
+    {"[data]\nformat = csv\n"
+     "label = a_label_of_a_long_name_that_no_line_is_as_long_as_and_still_not_long_enough_for_that_"
      "which_is_meant\nids_max = 1\ndense = d1..d70\nsparse = u\n" TABLE
      "[concat k]\ninput = e, dense\n[fc y]\ninput = k\nunits = 1\n[loss l]\ninput = y\n",
      7, 1, UINT64_C(0x62cc3f33d4896405)},
@@ -189,17 +181,16 @@ static void gen_graph_open__what_cannot_be_generated__says_why(void **state)
          "data.columns lacks the column \"u\""},
         {"[data]\nformat = csv\nheader = no\ncolumns = u, v\nlabel = click\nsparse = u\n" TABLE LOSS,
          "data.columns lacks the column \"click\""},
-        {"[data]\nformat = csv\nlabel = click\nsparse = u\nids_max = 60000\n[vocabulary v]\ncolumn = u\npath = "
-         "p\n[column "
-         "u]\nvocabulary = v\n" TABLE LOSS,
+        {"[data]\nformat = csv\nlabel = click\nsparse = u\nids_max = 60000\n[vocabulary v]\ncolumn = u\npath = p\n"
+         "[column u]\nvocabulary = v\n" TABLE LOSS,
          "a row could have 2160168 bytes; a reader takes lines of at most 1048576"},
-        {"[data]\nformat = trees\nsparse = tree\nids_max = 9\nkinds = a, b\n[cell a]\nh = left.h\n[cell b]\nh = "
-         "left.h * right.h\n" OF_TREES("tree"),
+        {"[data]\nformat = trees\nsparse = tree\nids_max = 9\nkinds = a, b\n[cell a]\nh = left.h\n"
+         "[cell b]\nh = left.h * right.h\n" OF_TREES("tree"),
          "data.kinds has no such kind"},
-        {"[data]\nformat = trees\nsparse = tree\nids_max = 9\nkinds = a, b\n[cell a]\nh = number\n[cell b]\nh = "
-         "left.h * 2\n" OF_TREES("tree"),
-         "trees are generated of a kind of nodes that may be leaves and one that takes two children; data.kinds has no "
-         "such kind"},
+        {"[data]\nformat = trees\nsparse = tree\nids_max = 9\nkinds = a, b\n[cell a]\nh = number\n"
+         "[cell b]\nh = left.h * 2\n" OF_TREES("tree"),
+         "trees are generated of a kind of nodes that may be leaves and one that takes two children; "
+         "data.kinds has no such kind"},
         {"[data]\nformat = trees\nsparse = word, tree\nids_max = 40\nlabel_map = yes=1, no=0\n" TABLE_OF_WORDS BINARY,
          "data.label_map: expected a number for each text, for labels of trees are numbers of nodes"},
         {"[data]\nformat = trees\nsparse = word, tree\nids_max = 40\nlabel_map = 3=1, *=0\n" TABLE_OF_WORDS BINARY,
@@ -253,17 +244,15 @@ static void schema_open__a_graph__lists_columns_words_and_settings(void **state)
 {
     (void)state;
     struct scene s;
-    scene_open(&s, "[data]\nformat = csv\nlabel = click, next\nlabel_map = yes=1\nweight = w\ngroup = q\ndense = x, "
-                   "y\nsparse = u, h\nids_max = 3\n"
-                   "ids_over = few\ntransform = log1p\nmissing = key\nmissing_value = 2.5\nheader = no\nquotes = "
-                   "no\ncolumns = click, next, w, q, "
-                   "x, y, u, h\nmissing_text = NA\nseparator = semicolon\nlist_separator = space\n[vocabulary "
-                   "v]\ncolumn = u\npath = p\nunknown = v7\n[vocabulary "
-                   "n]\ncolumn = next\npath = p\n[column u]\nvocabulary = v\n[column next]\nvocabulary = "
-                   "n\n[candidates c]\nof = u\nnegatives = 4\nsampler = "
-                   "empirical\npower = 0.25\n" TABLE
-                   "[embedding k]\ntable = emb\ninput = c\npool = sum\n[concat z]\ninput = e, k, dense\n[fc y1]\ninput "
-                   "= z\nunits = 1\n[loss l]\ninput = y1\nlabel = click\n"
+    scene_open(&s, "[data]\nformat = csv\nlabel = click, next\nlabel_map = yes=1\nweight = w\ngroup = q\ndense = x, y\n"
+                   "sparse = u, h\nids_max = 3\n"
+                   "ids_over = few\ntransform = log1p\nmissing = key\nmissing_value = 2.5\nheader = no\n"
+                   "quotes = no\ncolumns = click, next, w, q, x, y, u, h\nmissing_text = NA\nseparator = semicolon\n"
+                   "list_separator = space\n[vocabulary v]\ncolumn = u\npath = p\nunknown = v7\n[vocabulary n]\n"
+                   "column = next\npath = p\n[column u]\nvocabulary = v\n[column next]\nvocabulary = n\n"
+                   "[candidates c]\nof = u\nnegatives = 4\nsampler = empirical\npower = 0.25\n" TABLE
+                   "[embedding k]\ntable = emb\ninput = c\npool = sum\n[concat z]\ninput = e, k, dense\n"
+                   "[fc y1]\ninput = z\nunits = 1\n[loss l]\ninput = y1\nlabel = click\n"
                    "[fc y2]\ninput = z\nunits = 20\n[loss m]\nkind = softmax\ninput = y2\nlabel = next\n");
     assert_ok(schema_open(&s.schema, &s.g, &s.settings));
     const struct reader_schema *r = &s.schema.reader;

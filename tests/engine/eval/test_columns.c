@@ -197,8 +197,9 @@ static const char plain_text[] =
     "[fc z]\ninput = dense\nunits = 1\n[loss bce]\ninput = y\n"
     "[loss sq]\nkind = squared\ninput = z\n";
 static const char weighted_text[] =
-    "[data]\nformat = csv\ndense = a, b\nlabel = click\nweight = w\n[train]\nbatch = 16\nmicro = 4\n[fc y]\ninput = "
-    "dense\nunits = 1\n[fc z]\ninput = dense\nunits = 1\n[loss bce]\ninput = y\n[loss sq]\nkind = squared\ninput = z\n";
+    "[data]\nformat = csv\ndense = a, b\nlabel = click\nweight = w\n[train]\nbatch = 16\nmicro = 4\n"
+    "[fc y]\ninput = dense\nunits = 1\n[fc z]\ninput = dense\nunits = 1\n[loss bce]\ninput = y\n"
+    "[loss sq]\nkind = squared\ninput = z\n";
 
 struct scene {
     struct graph g;
@@ -392,8 +393,8 @@ static void by_value_tell__few_values__a_line_each_and_no_others(void **state)
     assert_ok(by_value_add(by, slot_of(&s, 0, 0, 4), NULL));
     assert_string_equal(
         told(by, "s", LOG_TEXT),
-        "by       s c = x, bce: AUC 1.00000, log loss 0.58361, normalised entropy 0.8420, calibration 1.1225, PR "
-        "AUC 1.00000 (2 examples)\n"
+        "by       s c = x, bce: AUC 1.00000, log loss 0.58361, normalised entropy 0.8420, calibration 1.1225, "
+        "PR AUC 1.00000 (2 examples)\n"
         "by       s c = x, sq: RMSE 0.00000, MAE 0.00000 (2 examples)\n"
         "by       s c = (nothing), bce: log loss 0.69315 (1 examples)\n"
         "by       s c = (nothing), sq: RMSE 0.00000, MAE 0.00000 (1 examples)\n"

@@ -71,8 +71,8 @@ static void file_put(const char *name, const char *text)
     "[embedding q]\ntable = u\ninput = user\n[embedding rows]\ntable = i\ninput = drawn\npool = none\n"
 #define TOWERS                                                                                                         \
     "[fc c]\ninput = rows\ngroups = 4\nunits = 5\nactivation = tanh\n"                                                 \
-    "[match m]\ninput = q, c\nsimilarity = cosine\nscale = 4\n[loss l]\nkind = sampled_softmax\ninput = m, "           \
-    "drawn.log_q\n[train]\nbatch = 8\n[eval]\nexclude = train\ntop = 4\n[store]\nram = 1MiB\n"
+    "[match m]\ninput = q, c\nsimilarity = cosine\nscale = 4\n[loss l]\nkind = sampled_softmax\n"                      \
+    "input = m, drawn.log_q\n[train]\nbatch = 8\n[eval]\nexclude = train\ntop = 4\n[store]\nram = 1MiB\n"
 #define WORDS                                                                                                          \
     "[data]\nformat = tokens\npath = train\nsparse = context\nwindow = 2\n[vocabulary words]\ncolumn = next\n"         \
     "[column context]\nvocabulary = words\n[column next]\nvocabulary = words\n"                                        \
@@ -499,8 +499,9 @@ static void predict__pairs__best_words_of_each_user_once(void **state)
     "[candidates drawn]\nof = item\nnegatives = 3\nsampler = uniform\n"                                                \
     "[table u]\ndim = 5\ninit = normal 1\nunseen = init\n[table i]\ndim = 5\ninit = normal 1\nunseen = init\n"         \
     "[embedding p]\ntable = u\ninput = user\n[embedding h]\ntable = i\ninput = history\npool = mean\n"                 \
-    "[embedding rows]\ntable = i\ninput = drawn\npool = none\n[concat x]\ninput = p, h\n[fc q]\ninput = x\nunits = "   \
-    "5\n[match m]\ninput = q, rows\n[loss l]\nkind = sampled_softmax\ninput = m, drawn.log_q\n[train]\nbatch = 8\n"    \
+    "[embedding rows]\ntable = i\ninput = drawn\npool = none\n"                                                        \
+    "[concat x]\ninput = p, h\n[fc q]\ninput = x\nunits = 5\n[match m]\ninput = q, rows\n"                             \
+    "[loss l]\nkind = sampled_softmax\ninput = m, drawn.log_q\n[train]\nbatch = 8\n"                                   \
     "[eval]\ntop = 4\n[store]\nram = 1MiB\n"
 
 static bool fan_has(uint32_t u, uint32_t i) { return (u * 31 + i * 17) % 97 < 20; }

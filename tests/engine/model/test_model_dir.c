@@ -278,9 +278,9 @@ static void model_save__older_manifest_damaged__it_and_its_files_stay_fault(void
     for (uint64_t seed = 3; seed <= 4; seed++) save_kept(path, seed, 2);
     assert_string_equal(
         fixture_names(path),
-        "dense.10.safetensors dense.20.safetensors dense.30.safetensors dense.40.safetensors emb.10.rows "
-        "emb.20.rows emb.30.rows emb.40.rows lock manifest.10.json manifest.30.json manifest.json "
-        "side.car.10.rows side.car.20.rows side.car.30.rows side.car.40.rows");
+        "dense.10.safetensors dense.20.safetensors dense.30.safetensors dense.40.safetensors emb.10.rows emb.20.rows "
+        "emb.30.rows emb.40.rows lock manifest.10.json manifest.30.json manifest.json side.car.10.rows "
+        "side.car.20.rows side.car.30.rows side.car.40.rows");
     assert_kept(path, "manifest.30.json", 3);
     assert_kept(path, "manifest.json", 4);
 }

@@ -159,8 +159,8 @@ static void model_export__npy__an_array_a_file_with_the_same_values(void **state
     model_of(&model, keys, 3);
     assert_ok(model_export(&model, fixture_path("npy"), MODEL_EXPORT_NPY, &done));
     assert_string_equal(fixture_names(fixture_path("npy")),
-                        "emb.keys.npy emb.vectors.npy h1.bias.npy h1.weight.npy side.car.keys.npy "
-                        "side.car.vectors.npy y.bias.npy y.weight.npy");
+                        "emb.keys.npy emb.vectors.npy h1.bias.npy h1.weight.npy side.car.keys.npy side.car.vectors.npy "
+                        "y.bias.npy y.weight.npy");
     assert_int_equal(done.files, 8);
     for (uint32_t i = 0; i < fixture_graph.tensor_count; i++) {
         const struct graph_tensor *t = &fixture_graph.tensors[i];

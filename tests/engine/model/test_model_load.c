@@ -35,8 +35,8 @@ static void model_load__another_graph__says_what_differs(void **state)
         {DATA EMB SIDE CAT "[fc h]\ninput = x\nunits = 6\nactivation = relu\n" G Y LOSS,
          {"h.weight: the graph has [13, 6], ", " has [13, 5]: h.units was 5 when it was saved and is 6 now"}},
         {DATA EMB SIDE CAT G H Y LOSS, {"the graph has the same parameters in another order"}},
-        {DATA EMB SIDE CAT H "[fc f]\ninput = x\nunits = 5\nactivation = tanh\n[concat z]\ninput = h, f\n[fc y]\ninput "
-                             "= z\nunits = 1\n" LOSS,
+        {DATA EMB SIDE CAT H "[fc f]\ninput = x\nunits = 5\nactivation = tanh\n[concat z]\ninput = h, f\n"
+                             "[fc y]\ninput = z\nunits = 1\n" LOSS,
          {"f.weight: the graph has [13, 5], ", " has none: [fc g] was there when it was saved and is not now"}},
         {DATA EMB SIDE CAT H "[fc y]\ninput = h\nunits = 1\n" LOSS,
          {"y.weight: the graph has [5, 1], ", " has [10, 1]: [fc g] was there when it was saved and is not now"}},
@@ -61,12 +61,12 @@ static void model_load__another_graph__says_what_differs(void **state)
           ": its columns, ops, optimizers or seed differ: h.activation was relu when it was saved and is tanh now"}},
         {DATA EMB SIDE CAT "[fc h]\ninput = x\nunits = 5\n" G Y LOSS,
          {"the graph has the same tables and parameters, but another model hash ",
-          ": its columns, ops, optimizers or seed differ: h.activation was relu when it was saved and is its default "
-          "now"}},
+          ": its columns, ops, optimizers or seed differ: "
+          "h.activation was relu when it was saved and is its default now"}},
         {DATA EMB SIDE CAT H G Y "[loss l]\nkind = squared\ninput = y\n",
          {"the graph has the same tables and parameters, but another model hash ",
-          ": its columns, ops, optimizers or seed differ: l.kind was its default when it was saved and is squared "
-          "now"}},
+          ": its columns, ops, optimizers or seed differ: "
+          "l.kind was its default when it was saved and is squared now"}},
         {DATA EMB "[table side]\ndim = 2\n[embedding s]\ntable = side\ninput = C2\npool = sum\n" CAT H G Y LOSS,
          {"the graph has the same tables and parameters, but another model hash ",
           ": its columns, ops, optimizers or seed differ: s.input was C3 when it was saved and is C2 now"}},

@@ -47,8 +47,8 @@ static void warm_start__foreign_file__float32_of_the_right_name_and_shape(void *
     for (uint32_t i = 0; i < 20; i++) expected[i] = (uint8_t)(2 * h1->rows * h1->cols + i + 1);
     assert_memory_equal(model.param + bias->offset, expected, sizeof expected);
     assert_at_the_start(&model);
-    assert_told("1 of 4 tensors; initial values: h1.weight (I16 there, not F32), y.weight (5 there, 5x1 here), y.bias "
-                "(absent), table emb (absent), table side.car (absent)\n");
+    assert_told("1 of 4 tensors; initial values: h1.weight (I16 there, not F32), y.weight (5 there, 5x1 here), "
+                "y.bias (absent), table emb (absent), table side.car (absent)\n");
     assert_told("not in the graph: somebody.else\n");
     model_close(&model);
     model_close(&fresh);
@@ -269,8 +269,8 @@ static void warm_start__rows_of_npy_files__keys_as_they_are_or_of_words(void **s
         const float *span = store_span(model.store, 1, row);
         for (uint32_t d = 0; d < 3; d++) assert_true(span[d] == (float)((const double *)vectors)[d * 4 + row]);
     }
-    assert_told("0 of 4 tensors, 3 rows of emb (their vectors only), 4 rows of side.car (their vectors only); 1 of F64 "
-                "converted to F32; initial values: ");
+    assert_told("0 of 4 tensors, 3 rows of emb (their vectors only), 4 rows of side.car (their vectors only); "
+                "1 of F64 converted to F32; initial values: ");
     assert_at_the_start(&model);
     model_close(&model);
 
@@ -281,8 +281,8 @@ static void warm_start__rows_of_npy_files__keys_as_they_are_or_of_words(void **s
     assert_refused(&options, ST_INVALID, "table emb: expected emb.vectors");
     assert_int_equal(unlink(fixture_path("rows/emb.keys.npy")), 0);
     assert_refused(&options, ST_INVALID,
-                   "emb.words.txt:1: the table looks up several fields, where a text has other keys: expected a field "
-                   "of it, a tab and the text, found \"a\"; or say by --field");
+                   "emb.words.txt:1: the table looks up several fields, where a text has other keys: "
+                   "expected a field of it, a tab and the text, found \"a\"; or say by --field");
     fixture_write(fixture_path("rows/emb.words.txt"), "C2\ta\r\nC3\ta\nC1\tc\td\n", 18);
     assert_refused(&options, ST_INVALID, "emb.words.txt:2: ");
     fixture_write(fixture_path("rows/emb.words.txt"), "C2\ta\r\nC1\ta\nC1\tc\td\n", 18);
@@ -324,8 +324,8 @@ static void warm_start__other_names__by_a_map(void **state)
     fixture_model(&model, 0, 0);
     assert_ok(told_with(&model, &options));
     assert_true(param_at(&model, "h1.bias", 0, 1) == 4 && param_at(&model, "y.bias", 0, 0) == 8);
-    assert_told("2 of 4 tensors; initial values: h1.weight (absent), y.weight (absent), table emb (absent), table "
-                "side.car (absent)\n");
+    assert_told("2 of 4 tensors; initial values: h1.weight (absent), y.weight (absent), table emb (absent), "
+                "table side.car (absent)\n");
     assert_null(strstr(told, "not in the graph"));
     model_close(&model);
     MAP("# nothing\n\nfc#1 bias = h2.bias\n");

@@ -97,23 +97,22 @@ static void division_make__what_does_not_add_up__refused_in_words(void **state)
         const char *message;
     } cases[] = {
         {{8, 9, 9, {0}, 0, 0},
-         "1 of 9 nodes would have nothing to compute of 8 lanes: give at most as many nodes, or "
-         "--set train.lanes=9; start nodes that are to compute nothing with --lanes 0"},
+         "1 of 9 nodes would have nothing to compute of 8 lanes: give at most as many nodes, or --set train.lanes=9; "
+         "start nodes that are to compute nothing with --lanes 0"},
         {{8, 3, 0, {SAID(3), SAID(5), SAID(1)}, 0, 0},
-         "nodes have 9 lanes (--lanes: 3 of node 0, 5 of node 1, 1 of node 2), and train.lanes is 8: change one of "
-         "them, or --set train.lanes=9"},
+         "nodes have 9 lanes (--lanes: 3 of node 0, 5 of node 1, 1 of node 2), and train.lanes is 8: "
+         "change one of them, or --set train.lanes=9"},
         {{8, 2, 0, {SAID(3), SAID(4)}, 0, 0},
-         "nodes have 7 lanes (--lanes: 3 of node 0, 4 of node 1), and train.lanes is 8: change one of them, or --set "
-         "train.lanes=7"},
+         "nodes have 7 lanes (--lanes: 3 of node 0, 4 of node 1), and train.lanes is 8: "
+         "change one of them, or --set train.lanes=7"},
         {{8, 3, 0, {SAID(7), 0, 0}, 0, 0},
-         "nodes have 7 lanes (--lanes: 7 of node 0), and 2 others need one each at least: train.lanes is 8; change one "
-         "of them, or --set train.lanes=9"},
+         "nodes have 7 lanes (--lanes: 7 of node 0), and 2 others need one each at least: train.lanes is 8; "
+         "change one of them, or --set train.lanes=9"},
         {{8, 2, 0, {0}, CLUSTER_SERVERS, 0},
-         "cluster.slices = servers, but every node has lanes: start one with "
-         "--lanes 0, or --set cluster.slices=spread"},
+         "cluster.slices = servers, but every node has lanes: "
+         "start one with --lanes 0, or --set cluster.slices=spread"},
         {{8, 2, 0, {0}, 0, CLUSTER_SERVERS},
-         "cluster.rows = servers, but every node has lanes: start one with --lanes "
-         "0, or --set cluster.rows=spread"},
+         "cluster.rows = servers, but every node has lanes: start one with --lanes 0, or --set cluster.rows=spread"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct division d;

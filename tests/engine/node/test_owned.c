@@ -199,8 +199,8 @@ static void owned_settle__key_of_another_owner__refused(void **state)
     assert_ok(letter_give(1, 5, key, 2));
     assert_int_equal(owned_settle(owned, 5), ST_INVALID);
     assert_string_equal(status_message(),
-                        "node 1 asks for a row of table \"emb\" whose owner is node 0; expected rows of this node, "
-                        "which is node 1: they do not share rows in the same way");
+                        "node 1 asks for a row of table \"emb\" whose owner is node 0; "
+                        "expected rows of this node, which is node 1: they do not share rows in the same way");
     assert_int_equal(store_row_count(model.store, 0), 1);
     close_all();
 }

@@ -499,8 +499,8 @@ static void disk_cut(struct on_disk *d, const struct cut *cut, uint64_t seed)
     fixture_tree_remove("from_disk");
 }
 
-/* Each node has a disk, and RAM for little more than a step: rows go and come, and are looked at and saved from
- * there, also where some nodes have no lanes, or no rows. */
+/* Each node has a disk, and RAM for little more than a step: rows go and come, and are looked at and saved
+ * from there, also where some nodes have no lanes, or no rows. */
 static void rows_on_disk(const char *const *set, size_t stride, bool are_counted)
 {
     static const struct cut by[] = {{1, {0, 8}},

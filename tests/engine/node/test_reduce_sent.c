@@ -402,11 +402,11 @@ static void pipeline_open__what_one_node_alone_does__refused_by_name(void **stat
         {.set = {"train.sync=asp", "train.lanes=1", "train.micro=32"},
          .said = "training on several nodes needs train.sync = bsp, or wsp between nodes that have all layers"},
         {.set = {"model.rules=9", "emb.admit=2", "emb.admit_by=bloom"},
-         .said = "table \"emb\": on several nodes admit_by = bloom needs the filters by shards of rules 10, found "
-                 "[model] rules = 9; set admit_by = exact, or compile the model with --set model.rules=10"},
+         .said = "table \"emb\": on several nodes admit_by = bloom needs the filters by shards of rules 10, "
+                 "found [model] rules = 9; set admit_by = exact, or compile the model with --set model.rules=10"},
         {.plan = "0-8:1:1e",
-         .said = "training on several nodes needs stages on cores, or a plan that says on which node each lies, found "
-                 "stage 1 of 1 on type emu"},
+         .said = "training on several nodes needs stages on cores, or a plan that says on which node each lies, "
+                 "found stage 1 of 1 on type emu"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct training t;

@@ -45,8 +45,9 @@ static const char layers[] =
     "[interact dots2]\ninput = apart, place_e\ndim = 4\n"
     "[interact selves]\ninput = apart\ndim = 6\nself = yes\n"
     "[concat side]\ninput = apart, turned\ngroups = 3\n"
-    "[concat all]\ninput = most, tags_e, pooled, weighed, pairs, summed, near, dots, biased, parts, squares, square, "
-    "dots2, selves, side, dense\n"
+    "[concat all]\n"
+    "input = most, tags_e, pooled, weighed, pairs, summed, near, dots, biased, parts, squares, square, dots2, selves, "
+    "side, dense\n"
     "[batch_norm normal]\ninput = all\neps = 0.01\n[data_norm scaled]\ninput = dense\n"
     "[fc h]\ninput = normal\nunits = 8\nactivation = tanh\n[leaky_relu bent]\ninput = h\nslope = 0.2\n"
     "[dropout dropped]\ninput = bent\nrate = 0.3\n"
@@ -78,8 +79,8 @@ static const char hinge[] = "[model]\nname = hinge\n[data]\nformat = csv\nlabel 
 
 /* Five words; what is drawn of them is nobody's to give. */
 #define DRAWN                                                                                                          \
-    "[data]\nformat = csv\nlabel = click\nsparse = u\n[vocabulary v]\ncolumn = i\npath = p\n[column i]\nvocabulary = " \
-    "v\n[candidates c]\nof = i\nnegatives = 3\n[table t]\ndim = 4\n[embedding a]\ntable = t\ninput = u\n"
+    "[data]\nformat = csv\nlabel = click\nsparse = u\n[vocabulary v]\ncolumn = i\npath = p\n[column i]\n"              \
+    "vocabulary = v\n[candidates c]\nof = i\nnegatives = 3\n[table t]\ndim = 4\n[embedding a]\ntable = t\ninput = u\n"
 #define MATCH "[embedding k]\ntable = t\ninput = c\npool = none\n[match m]\ninput = a, k\n"
 static status words_tell(void *context, const struct vocabulary_settings *settings, const char *name, uint64_t source,
                          status (*word)(void *to, const char *text, size_t bytes, uint64_t count), void *to)
@@ -181,8 +182,7 @@ static void onnx_export__what_nets_have_not__is_refused_by_name(void **state)
 {
     (void)state;
     refused("[model]\nrules = 11\n" CLICKS
-            "[fc h]\ninput = apart\nunits = 2\n[fc y]\ninput = h\nunits = 1\n[train]\nprecision = "
-            "bf16\n" LOSS,
+            "[fc h]\ninput = apart\nunits = 2\n[fc y]\ninput = h\nunits = 1\n[train]\nprecision = bf16\n" LOSS,
             NULL, "onnx: [fc h] multiplies in bf16, which has no equivalent; train it with --set train.precision=f32");
     refused(CLICKS "[busy b]\ninput = apart\n[fc y]\ninput = b\nunits = 1\n" LOSS, NULL,
             "onnx: [busy b] has no equivalent");
@@ -193,8 +193,8 @@ static void onnx_export__what_nets_have_not__is_refused_by_name(void **state)
             "rename one");
     refused(DRAWN MATCH "[fc y]\ninput = m\nunits = 1\n[loss l]\ninput = y\n" STORE, NULL,
             "onnx: field c is of candidates that are drawn, which has no equivalent");
-    refused(DRAWN "[fc y]\ninput = a\nunits = 1\n[loss l]\ninput = y\n[fc z]\ninput = a\nunits = 4\n[loss s]\nkind = "
-                  "nce\ninput = z, c.log_q\n" STORE,
+    refused(DRAWN "[fc y]\ninput = a\nunits = 1\n[loss l]\ninput = y\n[fc z]\ninput = a\nunits = 4\n"
+                  "[loss s]\nkind = nce\ninput = z, c.log_q\n" STORE,
             NULL, "onnx: [loss s] of kind nce is over words that are drawn, which has no equivalent");
     refused(DRAWN MATCH "[loss s]\nkind = sampled_softmax\ninput = m, c.log_q\n" STORE, NULL,
             "onnx: this model ranks the words of a vocabulary, which has no equivalent");

@@ -11,9 +11,8 @@
 #include "tests/engine/pipe/schema_fixture.h"
 
 #define MODEL                                                                                                          \
-    "[data]\ntransform = none\ndense = I1\nsparse = C1, C2\n[table emb]\ndim = 4\n[embedding e]\ntable = emb\ninput "  \
-    "= sparse\n[concat "                                                                                               \
-    "x]\ninput = e, dense\n"                                                                                           \
+    "[data]\ntransform = none\ndense = I1\nsparse = C1, C2\n[table emb]\ndim = 4\n"                                    \
+    "[embedding e]\ntable = emb\ninput = sparse\n[concat x]\ninput = e, dense\n"                                       \
     "[fc y]\ninput = x\nunits = 1\n[loss bce]\ninput = y\n[train]\nbatch = 8\nmicro = 4\nlanes = 2\n"
 
 static char folder[] = "/tmp/test_feed.XXXXXX";

@@ -53,9 +53,9 @@ FIXTURE static int fixture_close(void **state)
 FIXTURE static void plan_json(char *text, size_t bytes, const char *notation)
 {
     size_t used = (size_t)snprintf(text, bytes,
-                                   "{\"format\": \"heterps-solution-1\", \"types\": [{\"name\": \"cpu\", \"device\": "
-                                   "\"cpu\", \"price_per_hour\": 0.04, \"limit\": 64}, {\"name\": \"emu\", \"device\": "
-                                   "\"emu\", \"price_per_hour\": 1, \"limit\": 64}], \"stages\": [");
+                                   "{\"format\": \"heterps-solution-1\", \"types\": [{\"name\": \"cpu\", "
+                                   "\"device\": \"cpu\", \"price_per_hour\": 0.04, \"limit\": 64}, {\"name\": \"emu\", "
+                                   "\"device\": \"emu\", \"price_per_hour\": 1, \"limit\": 64}], \"stages\": [");
     unsigned first, last, k, replicas, service = 0;
     int length;
     const char *comma = "";

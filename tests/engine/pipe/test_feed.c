@@ -275,9 +275,8 @@ static void feed_try_next__after_the_end__says_so_again(void **state)
 }
 
 #define MODEL_WAVES                                                                                                    \
-    "[data]\ntransform = none\ndense = I1\nsparse = C1, C2\n[table emb]\ndim = 4\n[embedding e]\ntable = emb\ninput "  \
-    "= sparse\n[concat "                                                                                               \
-    "x]\ninput = e, dense\n"                                                                                           \
+    "[data]\ntransform = none\ndense = I1\nsparse = C1, C2\n[table emb]\ndim = 4\n"                                    \
+    "[embedding e]\ntable = emb\ninput = sparse\n[concat x]\ninput = e, dense\n"                                       \
     "[fc y]\ninput = x\nunits = 1\n[loss bce]\ninput = y\n[train]\nbatch = 4\nmicro = 4\n"
 
 /* Steps of one micro-batch overtake each other: three slots are held while the fourth goes round and round. */

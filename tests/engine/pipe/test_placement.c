@@ -217,10 +217,9 @@ static void placement_make__one_core_too_many__says_the_sum(void **state)
     assert_refused(
         plan, 1, 4,
         "the plan needs 5 cores (stages 1 + 2 + 1, service 1), this process may use 4; lower k, or give --share");
-    assert_refused(
-        plan, 2, 8,
-        "the plan needs 9 cores (2 pipelines of stages 1 + 2 + 1, service 1), this process may use 8; lower k or "
-        "train.pipelines, or give --share");
+    assert_refused(plan, 2, 8,
+                   "the plan needs 9 cores (2 pipelines of stages 1 + 2 + 1, service 1), this process may use 8; "
+                   "lower k or train.pipelines, or give --share");
     plan = hand_plan(&h, 1, K(2), NULL, 0);
     assert_refused(plan, 1, 1, "the plan needs 2 cores (stage 2), this process may use 1; lower k, or give --share");
 }
@@ -369,10 +368,9 @@ static void placement_make__sim_beside_cpu__counts_only_cpu(void **state)
                                         "stage 2 (h2..bce): 1 worker of 1 core on processor 12\n"
                                         "service: 1 core on processor 13\n");
     placement_free(&p);
-    assert_refused(
-        plan, 2, 4,
-        "the plan needs 7 cores (2 pipelines of stages 2 + 1, service 1), this process may use 4; lower k or "
-        "train.pipelines, or give --share");
+    assert_refused(plan, 2, 4,
+                   "the plan needs 7 cores (2 pipelines of stages 2 + 1, service 1), this process may use 4; "
+                   "lower k or train.pipelines, or give --share");
     make(&p, plan, 2, 3, true);
     assert_true(p.is_shared);
     assert_string_equal(told(&p, plan), "2 stages of 2 pipelines share 3 workers of 1 core on processors 10-12\n"

@@ -250,8 +250,8 @@ static void profile_measure__here__limits_units_to_this_machine(void **state)
     struct cores cores;
     cores_allowed(&cores);
     assert_profiled(&p, busy_text,
-                    CPU "[type far]\ndevice = cuda\nprice_per_hour = 1\nlimit = 2000\nflops = 1e12\nmemory_bandwidth = "
-                        "1e11\nlink_bandwidth = 1e9\n" GOAL,
+                    CPU "[type far]\ndevice = cuda\nprice_per_hour = 1\nlimit = 2000\nflops = 1e12\n"
+                        "memory_bandwidth = 1e11\nlink_bandwidth = 1e9\n" GOAL,
                     (struct profile_options){.seconds = 0.05, .here = true});
     assert_int_equal(p.instance.types[0].resource.limit, cores.count < 3 ? 1 : cores.count > 49 ? 48 : cores.count - 1);
     assert_int_equal(p.instance.types[1].resource.limit, 2000);

@@ -26,10 +26,10 @@
 
 /* Layers: 0 e, 1 x, 2 h, 3 y, 4 bce. */
 static const char model[] =
-    "[model]\nname = small\n[data]\ndense = I1..I2\nsparse = C1..C2\n[table emb]\ndim = 4\noptimizer = adagrad "
-    "0.05\n[embedding e]\ntable = emb\ninput = sparse\n[concat x]\ninput = e, dense\n[fc h]\ninput = x\nunits = "
-    "3\nactivation = relu\n[fc y]\ninput = h\nunits = 1\n[loss bce]\ninput = y\n[train]\nbatch = 64\nmicro = "
-    "16\n[store]\nram = 1MiB\n";
+    "[model]\nname = small\n[data]\ndense = I1..I2\nsparse = C1..C2\n[table emb]\ndim = 4\noptimizer = adagrad 0.05\n"
+    "[embedding e]\ntable = emb\ninput = sparse\n[concat x]\ninput = e, dense\n"
+    "[fc h]\ninput = x\nunits = 3\nactivation = relu\n[fc y]\ninput = h\nunits = 1\n[loss bce]\ninput = y\n"
+    "[train]\nbatch = 64\nmicro = 16\n[store]\nram = 1MiB\n";
 enum { LAYERS = 5 };
 
 struct scene {

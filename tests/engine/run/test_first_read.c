@@ -12,10 +12,10 @@
 #include "tests/engine/run/session_fixture.h"
 
 /* Two tables, of columns C1 and C2. */
-static const char two_text[] = "[data]\nsparse = C1..C2\n[table emb]\ndim = 2\n[embedding e]\ntable = emb\ninput = "
-                               "C1\npool = sum\n[table side]\ndim = 2\n"
-                               "[embedding s]\ntable = side\ninput = C2\npool = sum\n[concat x]\ninput = e, s\n[fc "
-                               "y]\ninput = x\nunits = 1\n[loss bce]\ninput = y\n"
+static const char two_text[] = "[data]\nsparse = C1..C2\n[table emb]\ndim = 2\n"
+                               "[embedding e]\ntable = emb\ninput = C1\npool = sum\n[table side]\ndim = 2\n"
+                               "[embedding s]\ntable = side\ninput = C2\npool = sum\n[concat x]\ninput = e, s\n"
+                               "[fc y]\ninput = x\nunits = 1\n[loss bce]\ninput = y\n"
                                "[train]\nbatch = 128\n[store]\nram = 1MiB\n";
 
 static char graph_path[256], data_path[256];

@@ -104,8 +104,8 @@ static void report_start__within_a_pass__says_what_is_read_again(void **state)
         model->data = data;
         opened_end(&o);
         snprintf(expected, sizeof expected,
-                 "\nresume   reads %s examples again that this pass has done: their place in the text is unknown "
-                 "(packed files and standard input have no marks)\n",
+                 "\nresume   reads %s examples again that this pass has done: "
+                 "their place in the text is unknown (packed files and standard input have no marks)\n",
                  cases[i].again ? cases[i].again : "");
         if (cases[i].again) assert_told(&o, expected);
         if (!cases[i].again) assert_null(strstr(o.text, "again"));
@@ -370,9 +370,8 @@ static void report_done__ten_seconds_but_pauses__rates_rows_saves_and_what_was_l
     said(LOG_TEXT, NULL, end_of_ten_seconds);
     assert_told(&o, "\ndone     20,000 samples in 10.0 s: ");
     assert_told(&o, "\nrows     emb: 4,321\n");
-    assert_told(
-        &o, "\nsaves    2 so far: training stood still for 2.2 ms at most; 2 fell due while another was being written "
-            "and came later, 1 of these with the next\n");
+    assert_told(&o, "\nsaves    2 so far: training stood still for 2.2 ms at most; "
+                    "2 fell due while another was being written and came later, 1 of these with the next\n");
     assert_told(&o, "warning: skipped 1 malformed line of the training data\n");
     assert_told(&o, "warning: 2 lists of keys were longer than data.ids_max and were cut\n");
     assert_told(&o, "warning: 3 examples whose label or target is no word of its vocabulary were left out\n");
@@ -462,13 +461,11 @@ static void report_done__rows_that_go_and_return__each_figure_by_its_name(void *
     opened_close(&o);
 
     said(LOG_TEXT, NULL, end_of_rows_that_go_and_return);
-    assert_told(&o,
-                "\nlife     emb: 5,001 rows made, 602 occurrences of keys not admitted; 73 rows died by score, 84 by "
-                "age; 195 evicted\n");
+    assert_told(&o, "\nlife     emb: 5,001 rows made, 602 occurrences of keys not admitted; "
+                    "73 rows died by score, 84 by age; 195 evicted\n");
     assert_told(&o, " rows 6 times: finding those of the least scores took 2.0 s\n");
-    assert_told(&o,
-                "\ndisk     emb: 1,234 rows on disk; 75.00% of rows were found in RAM; 1,777 reads, 7 MiB; written 160 "
-                "KiB, 1.25 times what left RAM\n");
+    assert_told(&o, "\ndisk     emb: 1,234 rows on disk; 75.00% of rows were found in RAM; 1,777 reads, 7 MiB; "
+                    "written 160 KiB, 1.25 times what left RAM\n");
     opened_close(&o);
 }
 

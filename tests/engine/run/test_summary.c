@@ -91,15 +91,13 @@ static void summary_print__three_stages__table_reading_bottleneck(void **state)
     stage[1].backward_pushes = 100;
     stage[2].forward_pushes = 3, stage[2].forward_depth_sum = 2;
     struct pipeline_figures f = figures_of(stage, 3);
-    assert_printed(
-        &f,
-        "stage     cores   busy  forward  backward  update   wait  ring in (mean of cells)\n"
-        "e..x          1    40%      10%       25%      5%    60%  fwd 1.2 of 4, bwd 0.3 of 4\n"
-        "h1..h2        2    97%      40%       55%      2%     3%  fwd 3.5 of 4, bwd 0.0 of 4\n"
-        "y..bce        2     7%       3%        4%      0%    93%  fwd 0.7 of 4\n"
-        "reading   busy 31% (reading and parsing 22%, rows 9%), waiting for free slots 69%\n"
-        "slowest   stage h1..h2 is the bottleneck: busy 97% of the time; give it more cores (k), or move a layer to "
-        "y..bce, which waits 93%\n");
+    assert_printed(&f, "stage     cores   busy  forward  backward  update   wait  ring in (mean of cells)\n"
+                       "e..x          1    40%      10%       25%      5%    60%  fwd 1.2 of 4, bwd 0.3 of 4\n"
+                       "h1..h2        2    97%      40%       55%      2%     3%  fwd 3.5 of 4, bwd 0.0 of 4\n"
+                       "y..bce        2     7%       3%        4%      0%    93%  fwd 0.7 of 4\n"
+                       "reading   busy 31% (reading and parsing 22%, rows 9%), waiting for free slots 69%\n"
+                       "slowest   stage h1..h2 is the bottleneck: busy 97% of the time; "
+                       "give it more cores (k), or move a layer to y..bce, which waits 93%\n");
 }
 
 static void summary_print__long_names__columns_stay_aligned(void **state)
@@ -117,9 +115,8 @@ static void summary_print__long_names__columns_stay_aligned(void **state)
         "stage                     cores   busy  forward  backward  update   wait  ring in (mean of cells)\n"
         "exactly_twenty_four_wide      1   100%     100%        0%      0%     0%\n"
         "one_more_than_twenty_fo\xe2\x80\xa6   1000    60%      10%       20%     30%    40%\n"
-        "pr\xc3\xa9nom_\xc3\xa0_l\xe2\x80\x99\xc3\xa9t\xc3\xa9_tr\xc3\xa8s_all\xe2\x80\xa6      1     6%       1%      "
-        " "
-        " 2%      3%    94%\n"
+        "pr\xc3\xa9nom_\xc3\xa0_l\xe2\x80\x99\xc3\xa9t\xc3\xa9_tr\xc3\xa8s_all\xe2\x80\xa6      1     6%       "
+        "1%        2%      3%    94%\n"
         "\xc3\xa9                             1     6%       1%        2%      3%    94%\n"
         "reading   busy 31% (reading and parsing 22%, rows 9%), waiting for free slots 69%\n"
         "slowest   stage exactly_twenty_four_wide is the bottleneck: busy 100% of the time; give it more cores (k)\n");
@@ -135,15 +132,13 @@ static void summary_print__shared_pool__shares_of_all_workers(void **state)
     f.is_shared = true;
     f.worker_count = 4;
     f.pool_wait_ns = 10 * PERCENT * 4;
-    assert_printed(
-        &f,
-        "stage     cores   busy  forward  backward  update   wait  ring in (mean of cells)\n"
-        "e..x               30%      10%       15%      5%         fwd 0.5 of 4\n"
-        "h1..bce            60%      20%       38%      2%\n"
-        "shared        4    90%      30%       53%      7%    10%\n"
-        "reading   busy 31% (reading and parsing 22%, rows 9%), waiting for free slots 69%\n"
-        "slowest   computation is the bottleneck: the shared cores are busy 90% of the time, most of all with stage "
-        "h1..bce (60%); more cores would help\n");
+    assert_printed(&f, "stage     cores   busy  forward  backward  update   wait  ring in (mean of cells)\n"
+                       "e..x               30%      10%       15%      5%         fwd 0.5 of 4\n"
+                       "h1..bce            60%      20%       38%      2%\n"
+                       "shared        4    90%      30%       53%      7%    10%\n"
+                       "reading   busy 31% (reading and parsing 22%, rows 9%), waiting for free slots 69%\n"
+                       "slowest   computation is the bottleneck: the shared cores are busy 90% of the time, "
+                       "most of all with stage h1..bce (60%); more cores would help\n");
 }
 
 static void summary_print__one_stage__one_line(void **state)
@@ -151,10 +146,8 @@ static void summary_print__one_stage__one_line(void **state)
     (void)state;
     struct stage_figures stage = stage_of("e..bce", 1, 8, 40, 50, 8, 2);
     struct pipeline_figures f = figures_of(&stage, 1);
-    assert_printed(
-        &f,
-        "time      forward 40%, backward 50%, update 8%, reading 31%: computation is the bottleneck: the one stage is "
-        "busy 98% of the time; more cores would help\n");
+    assert_printed(&f, "time      forward 40%, backward 50%, update 8%, reading 31%: computation is the bottleneck: "
+                       "the one stage is busy 98% of the time; more cores would help\n");
 }
 
 static void summary_print__staleness__a_line_with_its_bounds(void **state)
@@ -165,8 +158,8 @@ static void summary_print__staleness__a_line_with_its_bounds(void **state)
     f.staleness.has_staleness = true;
     f.staleness.local_mean = 1.84, f.staleness.local_max = 3, f.staleness.local_bound = 3;
     f.staleness.global_mean = 2.06, f.staleness.global_max = 6, f.staleness.global_bound = 10;
-    const char *line = "\nstale     own updates missing: mean 1.8, most 3 (bound 3); of other pipelines: mean 2.1, "
-                       "most 6 (bound 10)\n";
+    const char *line = "\nstale     own updates missing: mean 1.8, most 3 (bound 3); "
+                       "of other pipelines: mean 2.1, most 6 (bound 10)\n";
     log_open(LOG_TEXT, 0);
     assert_non_null(strstr(printed(2, summary_print, &f), line));
     f.staleness.global_bound = UINT64_MAX;
@@ -188,13 +181,12 @@ static void summary_print__nothing_trained__nothing(void **state)
     assert_bottleneck(&(struct pipeline_figures){.wall_ns = 1}, "nothing was trained");
     /* Time has passed, but of nobody: no share is more than none. */
     f.wall_ns = SECOND;
-    assert_printed(
-        &f, "stage     cores   busy  forward  backward  update   wait  ring in (mean of cells)\n"
-            "e..x          0     0%       0%        0%      0%     0%\n"
-            "h1            0     0%       0%        0%      0%     0%\n"
-            "reading   busy 0% (reading and parsing 0%, rows 0%), waiting for free slots 0%\n"
-            "slowest   no stage is busy more than 0% of the time: every step fills and drains the pipeline; more "
-            "micro-batches a step (train.batch / train.micro) or slots (train.in_flight) may help\n");
+    assert_printed(&f, "stage     cores   busy  forward  backward  update   wait  ring in (mean of cells)\n"
+                       "e..x          0     0%       0%        0%      0%     0%\n"
+                       "h1            0     0%       0%        0%      0%     0%\n"
+                       "reading   busy 0% (reading and parsing 0%, rows 0%), waiting for free slots 0%\n"
+                       "slowest   no stage is busy more than 0% of the time: every step fills and drains the pipeline; "
+                       "more micro-batches a step (train.batch / train.micro) or slots (train.in_flight) may help\n");
 }
 
 /* Clocks of different threads may give a part that is longer than the whole. */
@@ -204,10 +196,8 @@ static void summary_print__more_than_all__is_all(void **state)
     struct stage_figures stage = stage_of("e..bce", 1, 1, 150, 101, 0, 0);
     struct pipeline_figures f = figures_of(&stage, 1);
     f.read_ns = UINT64_MAX;
-    assert_printed(
-        &f,
-        "time      forward 100%, backward 100%, update 0%, reading 100%: computation is the bottleneck: the one stage "
-        "is busy 100% of the time; more cores would help\n");
+    assert_printed(&f, "time      forward 100%, backward 100%, update 0%, reading 100%: computation is the bottleneck: "
+                       "the one stage is busy 100% of the time; more cores would help\n");
 }
 
 /* --- the sentence ----------------------------------------------------------------------------- */
@@ -220,11 +210,11 @@ static void summary_bottleneck__small_ops__no_more_cores(void **state)
     struct pipeline_figures f = figures_of(&stage, 1);
     stage.task_count[WORK_FORWARD] = 100000;
     stage.op_count = 12; /* 9 s over 1.2 million ops */
-    assert_bottleneck(&f, "computation is the bottleneck: the one stage is busy 95% of the time; an op takes 7.5 us, "
-                          "too little to be cut among more cores");
+    assert_bottleneck(&f, "computation is the bottleneck: the one stage is busy 95% of the time; "
+                          "an op takes 7.5 us, too little to be cut among more cores");
     stage.core_count = 2;
-    assert_bottleneck(&f, "computation is the bottleneck: the one stage is busy 95% of the time; an op takes 7.5 us, "
-                          "too little to be cut among cores: --threads 1 may be faster");
+    assert_bottleneck(&f, "computation is the bottleneck: the one stage is busy 95% of the time; "
+                          "an op takes 7.5 us, too little to be cut among cores: --threads 1 may be faster");
     stage.task_count[WORK_FORWARD] = 30000; /* 25 us */
     assert_bottleneck(&f,
                       "computation is the bottleneck: the one stage is busy 95% of the time; more cores would help");
@@ -258,15 +248,15 @@ static void summary_bottleneck__others_do_next_to_nothing__the_stage(void **stat
     (void)state;
     struct stage_figures stage[] = {stage_of("e..x", 1, 1, 1, 1, 1, 97), stage_of("h1..bce", 1, 1, 20, 30, 10, 40)};
     struct pipeline_figures f = figures_of(stage, 2);
-    assert_bottleneck(&f, "stage h1..bce is the bottleneck: busy 60% of the time; give it more cores (k), or move a "
-                          "layer to e..x, which waits 97%");
+    assert_bottleneck(&f, "stage h1..bce is the bottleneck: busy 60% of the time; "
+                          "give it more cores (k), or move a layer to e..x, which waits 97%");
     stage[0] = stage_of("e..x", 7, 7, 1, 1, 1, 97);
-    assert_bottleneck(&f, "no stage is busy more than 60% of the time: every step fills and drains the pipeline; more "
-                          "micro-batches a step (train.batch / train.micro) or slots (train.in_flight) may help");
+    assert_bottleneck(&f, "no stage is busy more than 60% of the time: every step fills and drains the pipeline; "
+                          "more micro-batches a step (train.batch / train.micro) or slots (train.in_flight) may help");
     stage[0] = stage_of("e..x", 1, 1, 0, 0, 0, 100);
     stage[1] = stage_of("h1..bce", 1, 1, 20, 10, 10, 60);
-    assert_bottleneck(&f, "no stage is busy more than 40% of the time: every step fills and drains the pipeline; more "
-                          "micro-batches a step (train.batch / train.micro) or slots (train.in_flight) may help");
+    assert_bottleneck(&f, "no stage is busy more than 40% of the time: every step fills and drains the pipeline; "
+                          "more micro-batches a step (train.batch / train.micro) or slots (train.in_flight) may help");
 }
 
 static void summary_bottleneck__replicas__share_of_all_their_time(void **state)
@@ -295,19 +285,17 @@ static void summary_bottleneck__no_input__reading(void **state)
     f.read_ns = 77 * PERCENT, f.prepare_ns = 22 * PERCENT, f.read_wait_ns = PERCENT;
     assert_bottleneck(
         &f,
-        "reading is the bottleneck: the first stage waits 40% of the time for input while reading is busy 99% "
-        "(reading and parsing 77%, rows 22%); a faster source or cores of its own (service_cores of a plan) may help");
+        "reading is the bottleneck: the first stage waits 40% of the time for input while reading is busy 99% (reading "
+        "and parsing 77%, rows 22%); a faster source or cores of its own (service_cores of a plan) may help");
     f.read_ns = 40 * PERCENT, f.prepare_ns = 59 * PERCENT;
     assert_bottleneck(
         &f, "reading is the bottleneck: the first stage waits 40% of the time for input while reading is busy 99% "
-            "(reading and parsing 40%, rows 59%); fewer keys an example or cores of its own (service_cores of a plan) "
-            "may help");
+            "(reading and parsing 40%, rows 59%); "
+            "fewer keys an example or cores of its own (service_cores of a plan) may help");
     /* Busy reading alone limits nobody who has enough to do … */
     f.starved_ns = PERCENT;
-    assert_bottleneck(
-        &f,
-        "no stage is busy more than 60% of the time: every step fills and drains the pipeline; more micro-batches a "
-        "step (train.batch / train.micro) or slots (train.in_flight) may help");
+    assert_bottleneck(&f, "no stage is busy more than 60% of the time: every step fills and drains the pipeline; "
+                          "more micro-batches a step (train.batch / train.micro) or slots (train.in_flight) may help");
     /* … and a stage that is busier than reading is what limits. */
     struct stage_figures busy[] = {stage[0], stage_of("h1", 1, 1, 50, 50, 0, 0)};
     f.stage = busy;
@@ -344,8 +332,8 @@ static void summary_bottleneck__both_ends_wait__slots(void **state)
         "more slots (train.in_flight) may help");
     f.rows_come_and_go = true;
     assert_bottleneck(&f, "no stage is busy more than 60% of the time; reading and computing wait for each other "
-                          "(30%), because rows come and go at "
-                          "the end of each step: fewer, larger steps (train.batch) would wait less");
+                          "(30%), because rows come and go at the end of each step: "
+                          "fewer, larger steps (train.batch) would wait less");
     f.read_wait_ns = 0;
     char text[1024];
     assert_null(strstr(summary_bottleneck(&f, text, sizeof text), "now"));
@@ -358,18 +346,15 @@ static void summary_bottleneck__nobody_busy__by_synchronisation(void **state)
     struct pipeline_figures f = figures_of(stage, 2);
     /* Sixty and a bit is more than sixty. */
     stage[1].busy_ns[WORK_UPDATE] += PERCENT / 10;
-    assert_bottleneck(
-        &f,
-        "no stage is busy more than 61% of the time: every step fills and drains the pipeline; more micro-batches a "
-        "step (train.batch / train.micro) or slots (train.in_flight) may help");
+    assert_bottleneck(&f, "no stage is busy more than 61% of the time: every step fills and drains the pipeline; "
+                          "more micro-batches a step (train.batch / train.micro) or slots (train.in_flight) may help");
     f.staleness.has_staleness = true;
     f.staleness.local_bound = 3, f.staleness.global_bound = 10;
     assert_bottleneck(
         &f, "no stage is busy more than 61% of the time; more minibatches under way (train.in_flight) may help");
     f.staleness.global_max = 2;
-    assert_bottleneck(
-        &f, "no stage is busy more than 61% of the time; more minibatches under way (train.in_flight) or a greater "
-            "train.clock_distance may help");
+    assert_bottleneck(&f, "no stage is busy more than 61% of the time; "
+                          "more minibatches under way (train.in_flight) or a greater train.clock_distance may help");
     f.staleness.global_bound = UINT64_MAX;
     assert_bottleneck(
         &f, "no stage is busy more than 61% of the time; more minibatches under way (train.in_flight) may help");
@@ -383,17 +368,17 @@ static void summary_bottleneck__nobody_busy__by_kind_of_pipeline(void **state)
     assert_bottleneck(
         &f, "the one stage is busy no more than 60% of the time and reading 31%: neither is the bottleneck by itself");
     one = stage_of("e..bce", 2, 2, 30, 30, 0, 40);
-    assert_bottleneck(
-        &f, "the one stage is busy no more than 60% of the time: every step fills and drains the pipeline; more "
-            "micro-batches a step (train.batch / train.micro) or slots (train.in_flight) may help");
+    assert_bottleneck(&f,
+                      "the one stage is busy no more than 60% of the time: every step fills and drains the pipeline; "
+                      "more micro-batches a step (train.batch / train.micro) or slots (train.in_flight) may help");
     struct stage_figures stage[] = {stage_of("e..x", 2, 2, 10, 10, 0, 0), stage_of("h1", 2, 2, 20, 10, 0, 0)};
     f = figures_of(stage, 2);
     f.is_shared = true;
     f.worker_count = 2;
     f.pool_wait_ns = 50 * PERCENT * 2;
     assert_bottleneck(
-        &f, "the shared cores are busy no more than 50% of the time: every step fills and drains the pipeline; more "
-            "micro-batches a step (train.batch / train.micro) or slots (train.in_flight) may help");
+        &f, "the shared cores are busy no more than 50% of the time: every step fills and drains the pipeline; "
+            "more micro-batches a step (train.batch / train.micro) or slots (train.in_flight) may help");
 }
 
 static void summary_bottleneck__any_size_of_buffer__whole_characters(void **state)

@@ -132,8 +132,8 @@ static void train_run__settings_that_come_to_nothing__are_warned_of(void **state
         {{"train.batch=521", "train.lanes=1", NULL},
          false,
          false,
-         "batch / lanes = 521 has no divisor from 32 to 512, so micro-batches have 1 examples and are slow; choose "
-         "another train.batch"},
+         "batch / lanes = 521 has no divisor from 32 to 512, so micro-batches have 1 examples and are slow; "
+         "choose another train.batch"},
         {{"train.batch=521", "train.lanes=1", "train.micro=1", NULL}, false, false, NULL},
         {{"train.batch=31", "train.lanes=1", NULL}, false, false, NULL}, /* one micro-batch */
         {{"train.batch=544", "train.lanes=1", NULL}, false, false, NULL},

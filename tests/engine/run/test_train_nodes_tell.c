@@ -83,16 +83,16 @@ static void accounts_tell__lanes__a_line_each(void **state)
     assert_string_equal(
         told.text, "nodes    node    lanes  forward  backward  update  reading  exchange  came last        sent  "
                    "of least           rows      asked for\n"
-                   "nodes       0      0-4      25%       40%      6%      41%       30%        17%     5.7 MiB "
-                   "     1.50      3,000,000          4,000\n"
-                   "nodes       2      5-7      25%       35%      1%       5%        5%        18%     4.9 KiB "
-                   "        -              0              0\n"
-                   "nodes       3     none       0%        0%      0%       0%       50%        12%     2.0 KiB "
-                   "     2.00      1,000,000          6,000\n"
-                   "nodes    the node with the most rows has 1.50 times the mean; the node asked for the most "
-                   "rows, 1.20 times\n"
-                   "nodes    of the rows that nodes were asked for, 40% were sent before the update of the step in "
-                   "front\n");
+                   "nodes       0      0-4      25%       40%      6%      41%       30%        17%     5.7 MiB      "
+                   "1.50      3,000,000          4,000\n"
+                   "nodes       2      5-7      25%       35%      1%       5%        5%        18%     "
+                   "4.9 KiB         -              0              0\n"
+                   "nodes       3     none       0%        0%      0%       0%       50%        12%     2.0 KiB      "
+                   "2.00      1,000,000          6,000\n"
+                   "nodes    the node with the most rows has 1.50 times the mean; "
+                   "the node asked for the most rows, 1.20 times\n"
+                   "nodes    of the rows that nodes were asked for, "
+                   "40% were sent before the update of the step in front\n");
     json_decref(told.events);
 }
 
@@ -158,8 +158,8 @@ static void accounts_tell__no_tables_or_one_node__no_word_about_rows(void **stat
     assert_null(json_object_get(event, "asked_skew"));
     json_decref(told.events);
     accounts_told(&dense, LOG_TEXT, all, 2, 5);
-    assert_told(&told, "\nnodes       0      0-0       0%        0%      0%       0%        0%         0%       100 B  "
-                       "    2.00              0              0\n");
+    assert_told(&told, "\nnodes       0      0-0       0%        0%      0%       0%        0%         0%       "
+                       "100 B      2.00              0              0\n");
     assert_no_rows();
     json_decref(told.events);
     all[0].rows = all[0].asked_rows = 7;
@@ -167,14 +167,14 @@ static void accounts_tell__no_tables_or_one_node__no_word_about_rows(void **stat
     assert_no_rows();
     json_decref(told.events);
     accounts_told(&tables, LOG_TEXT, all, 2, 5);
-    assert_told(&told, "nodes    the node with the most rows has 1.00 times the mean; the node asked for the most "
-                       "rows, 1.00 times\n");
+    assert_told(&told, "nodes    the node with the most rows has 1.00 times the mean; "
+                       "the node asked for the most rows, 1.00 times\n");
     json_decref(told.events);
     /* Rows that nobody has any more have been asked for: that node counts as one that holds some. */
     all[1].asked_rows = 21;
     accounts_told(&tables, LOG_TEXT, all, 2, 5);
-    assert_told(&told, "nodes    the node with the most rows has 2.00 times the mean; the node asked for the most "
-                       "rows, 1.50 times\n");
+    assert_told(&told, "nodes    the node with the most rows has 2.00 times the mean; "
+                       "the node asked for the most rows, 1.50 times\n");
     assert_null(strstr(told.text, "of the rows that nodes were asked for")); /* none was early */
     json_decref(told.events);
 }

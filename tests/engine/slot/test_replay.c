@@ -14,9 +14,9 @@
 #define ROWS 29u /* three steps of 8, and 5 more */
 
 static const char model_text[] =
-    "[data]\nformat = csv\nlabel = click\nweight = w\ngroup = q\ndense = x, y\nsparse = u, v\nids_max = 2\n[table "
-    "t]\ndim = 2\n[embedding e]\ntable = t\ninput = sparse\n[concat k]\ninput = e, dense\n[fc o]\ninput = k\nunits = "
-    "1\n[loss l]\ninput = o\n[train]\nbatch = 8\nmicro = 4\n";
+    "[data]\nformat = csv\nlabel = click\nweight = w\ngroup = q\ndense = x, y\nsparse = u, v\nids_max = 2\n"
+    "[table t]\ndim = 2\n[embedding e]\ntable = t\ninput = sparse\n[concat k]\ninput = e, dense\n"
+    "[fc o]\ninput = k\nunits = 1\n[loss l]\ninput = o\n[train]\nbatch = 8\nmicro = 4\n";
 
 static struct scene {
     struct graph g;

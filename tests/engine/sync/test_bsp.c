@@ -14,8 +14,8 @@
 /* Layers: 0 h, 1 y, 2 l. */
 static const char model_text[] =
     "[data]\ndense = I1..I3\ntransform = none\n[fc h]\ninput = dense\nunits = 2\n[fc y]\ninput = h\nunits = 1\n"
-    "[loss l]\nkind = squared\ninput = y\n[train]\nbatch = 16\nmicro = 4\nlanes = 2\nepochs = 2\noptimizer = sgd "
-    "0.125\n"
+    "[loss l]\nkind = squared\ninput = y\n"
+    "[train]\nbatch = 16\nmicro = 4\nlanes = 2\nepochs = 2\noptimizer = sgd 0.125\n"
     "[store]\nram = 1MiB\n";
 #define ROWS  27u /* two steps a pass, the second of 11 */
 #define STEPS 4u

@@ -308,10 +308,9 @@ static void wsp__any_timing__staleness_stays_within_its_bounds(void **state)
                     global_count++;
                     global_reached += f.staleness.global_max == f.staleness.global_bound;
                 }
-    printf(
-        "# %u combinations of in flight, distance, pipelines and placement: s_local reached in %u; s_global in %u of "
-        "%u\n",
-        combinations, local_reached, global_reached, global_count);
+    printf("# %u combinations of in flight, distance, pipelines and placement: s_local reached in %u; "
+           "s_global in %u of %u\n",
+           combinations, local_reached, global_reached, global_count);
     /* With one worker a stage, Nm minibatches are in flight together sooner or later. */
     assert_true(local_reached >= combinations / 2);
 }

@@ -415,8 +415,8 @@ static void data_cache__notices__are_told_when_it_happens(void **state)
     assert_string_equal(told.text, "");
     pass_digest(reader, 0, 0);
     assert_non_null(strstr(told.text,
-                           "2 cache: after 32768 examples it no longer fits into cache.ram = 2500000 and cache.ssd "
-                           "= 0 bytes; every pass reads the text\n"));
+                           "2 cache: after 32768 examples it no longer fits into cache.ram = 2500000 and cache.ssd = 0 "
+                           "bytes; every pass reads the text\n"));
     reader_close(reader);
 
     compare(options_make(path, 0, BUDGET), 1, 0);

@@ -79,10 +79,9 @@ static void csv_header__lacks_a_column__fails_even_where_bad_lines_are_skipped(v
     (void)state;
     struct reader_options options = csv_options();
     options.bad_skip = true;
-    test_read_fails(
-        options, "label,ages,hours,work,tags\n1,2,3,a,b\n",
-        "data:1: the line of the columns' names lacks the column \"age\"; did you mean \"ages\"? It has label, "
-        "ages, hours, work, tags");
+    test_read_fails(options, "label,ages,hours,work,tags\n1,2,3,a,b\n",
+                    "data:1: the line of the columns' names lacks the column \"age\"; did you mean \"ages\"? "
+                    "It has label, ages, hours, work, tags");
     test_read_fails(options, "x\n", "lacks the column \"age\"; it has x");
     test_read_fails(options, "age,label,hours,work,tags,age\n", "names the column \"age\" twice");
     test_read_fails(options, "age,\"label\n", "data:1: the columns' names: column 2 (text in quotation marks)");
@@ -410,9 +409,8 @@ static void csv_parse__bad_line__says_what_is_wrong(void **state)
         {"\"1\",1,a,\"b,c\"", "data:2: expected 5 columns, found 4"},
         {"x1,1,a,b,1", "data:2: column 1 (age): expected a number, found \"x1\""},
         {"1,nan,a,b,1", "column 2 (hours): expected a number, found \"nan\""},
-        {"1,1e99,a,b,1",
-         "column 2 (hours): expected a number of at most 3.4028235e38, the greatest of float32, in at most 255 "
-         "characters, found \"1e99\""},
+        {"1,1e99,a,b,1", "column 2 (hours): expected a number of at most 3.4028235e38, the greatest of float32, "
+                         "in at most 255 characters, found \"1e99\""},
         {"1,0x1,a,b,1", "column 2 (hours): expected a number, found \"0x1\""},
         {"1,\"1 \",a,b,1", "column 2 (hours): expected a number, found \"1 \""},
         {"1,1,\"a,b,1",

@@ -22,9 +22,10 @@ static const struct op_text wide = {
     "wide",
     "[data]\nformat = trees\nsparse = word, tree\nids_max = 60\nkinds = leaf, inner\n[train]\nbatch = 9\n"
     "optimizer = sgd 0.1\nseed = 5\n[table emb]\ndim = 21\n[embedding e]\ntable = emb\ninput = word\npool = none\n" LEAF
-    "[cell inner]\nu = tanh(affine(left.h, right.h))\nc = u * sigmoid(affine(left.h, right.h)) + left.c * "
-    "sigmoid(affine(left.h, right.h)) + right.c * sigmoid(affine(left.h, right.h))\nh = tanh(c)\n[tree h]\ninput = "
-    "tree, e\nunits = 70\ndim = 21\nstate = h, c\ngives = nodes\n" OUT};
+    "[cell inner]\nu = tanh(affine(left.h, right.h))\n"
+    "c = u * sigmoid(affine(left.h, right.h)) + left.c * sigmoid(affine(left.h, right.h)) "
+    "+ right.c * sigmoid(affine(left.h, right.h))\nh = tanh(c)\n"
+    "[tree h]\ninput = tree, e\nunits = 70\ndim = 21\nstate = h, c\ngives = nodes\n" OUT};
 
 static void run(struct rig *r, struct device *device)
 {

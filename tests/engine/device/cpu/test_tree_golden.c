@@ -53,9 +53,9 @@ static void model_open(struct graph *g, const char *kinds, const char *cells, bo
 {
     char text[4096];
     snprintf(text, sizeof text,
-             "[data]\nformat = trees\nsparse = word, tree\nids_max = %u\nkinds = %s\n[table w]\ndim = %u\n[embedding "
-             "e]\ntable = w\ninput = word\npool = none\n%s[tree t]\ninput = tree, e\nunits = %u\ndim = %u\nstate = "
-             "h%s\ngives = nodes\n[fc y]\ninput = t\nunits = 1\n[loss l]\ninput = y\n[train]\nbatch = 1\n",
+             "[data]\nformat = trees\nsparse = word, tree\nids_max = %u\nkinds = %s\n[table w]\ndim = %u\n"
+             "[embedding e]\ntable = w\ninput = word\npool = none\n%s[tree t]\ninput = tree, e\nunits = %u\ndim = %u\n"
+             "state = h%s\ngives = nodes\n[fc y]\ninput = t\nunits = 1\n[loss l]\ninput = y\n[train]\nbatch = 1\n",
              NODES_MAX, kinds, DIM, cells, UNITS, DIM, has_c ? ", c" : "");
     if (graph_compile(g, "golden.cfg", text, strlen(text), NULL, 0, NULL) != ST_OK) fail_msg("%s", status_message());
 }

@@ -176,10 +176,10 @@ static void task_open(struct single *k, const char *slow, double et, double time
     memset(k, 0, sizeof *k);
     assert_ok(
         graph_compile(&k->graph, "test.cfg",
-                      "[data]\ndense = I1\n[fc a]\ninput = dense\nunits = 2\n[relu r]\ninput = a\n[fc y]\ninput = "
-                      "r\nunits = 1\n[loss l]\ninput = y\n[train]\nbatch = 4\n",
-                      sizeof "[data]\ndense = I1\n[fc a]\ninput = dense\nunits = 2\n[relu r]\ninput = a\n[fc "
-                             "y]\ninput = r\nunits = 1\n[loss l]\ninput = y\n[train]\nbatch = 4\n" -
+                      "[data]\ndense = I1\n[fc a]\ninput = dense\nunits = 2\n[relu r]\ninput = a\n"
+                      "[fc y]\ninput = r\nunits = 1\n[loss l]\ninput = y\n[train]\nbatch = 4\n",
+                      sizeof "[data]\ndense = I1\n[fc a]\ninput = dense\nunits = 2\n[relu r]\ninput = a\n"
+                             "[fc y]\ninput = r\nunits = 1\n[loss l]\ninput = y\n[train]\nbatch = 4\n" -
                           1,
                       NULL, 0, NULL));
     assert_true(k->graph.tensor_count <= 64);
@@ -466,8 +466,9 @@ static double cpu_seconds(struct single *k, const struct resource_slow *slow, en
 static void cpu__slowed_op__takes_its_factor_from_its_step_on(void **state)
 {
     (void)state;
-    static const char text[] = "[data]\ndense = I1\n[fc a]\ninput = dense\nunits = 2\n[busy b]\ninput = a\nrounds = "
-                               "50000\n[fc y]\ninput = b\nunits = 1\n[loss l]\ninput = y\n[train]\nbatch = 4\n";
+    static const char text[] = "[data]\ndense = I1\n[fc a]\ninput = dense\nunits = 2\n"
+                               "[busy b]\ninput = a\nrounds = 50000\n[fc y]\ninput = b\nunits = 1\n"
+                               "[loss l]\ninput = y\n[train]\nbatch = 4\n";
     struct single k;
     struct resource_slow busy, fc;
     task_open(&k, "", 1, 1);
