@@ -576,6 +576,9 @@ check 'another instruction set' pair 75 'is refused: the instruction set \(--isa
 other='error: node 1: it reads other data: its .*short.tsv has [0-9]* bytes, and that of node 0 [0-9]*$'
 check 'other data' pair 1 "$other" 1 "$other" \
     $node -- dense.bin --data short.tsv --key-file key --threads 1
+sed '1s/^0/2/; 1s/^1/0/; 1s/^2/1/' data.tsv >other.tsv # the first label alone
+check 'other data of as many bytes' eval 'pair 1 "it reads other data: its other.tsv has as many bytes as that of node 0, but different ones" 1 "as many bytes as that of node 0" \
+    $node -- dense.bin --data other.tsv --key-file key --threads 1'
 other="error: node 1: it reads other data: its short.tsv has [0-9]* bytes, and that of node 0 [0-9]*$"
 none='error: node 1: it evaluates 0 sets of data, and node 0 1: give all nodes the same --eval'
 check 'nothing to evaluate on one of them' pair 1 "$none" 1 "$none" $node --eval test.tsv -- $node

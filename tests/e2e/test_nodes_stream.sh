@@ -92,6 +92,8 @@ check 'one that is empty' streamed 1 2 --data - -q </dev/null
 check 'has no examples' says 'error: -: no examples'
 check 'several passes without a cache' streamed 1 2 --data - -q --set train.epochs=2 </dev/null
 check 'are refused' says 'is a stream and can be read once, but train.epochs = 2'
+check 'a stream beside an address' streamed 1 2 --data -,http://127.0.0.1:1/x.tsv -q </dev/null
+check 'is refused by all' says '^\[1\] heterps-run: error: (node 0: )?on several nodes a stream is read by node 0 alone, and cannot be mixed with addresses of the web'
 check 'hosts have no standard input' runs 2 "$h" launch --hosts a,b -- tables.bin --data -
 check 'which is said' says 'nodes that are started by ssh have no standard input'
 early() { trains early tables.bin --data data.tsv --threads 1 --set train.steps_max=50 && python3 endless.py 2>/dev/null | same early 3 --set train.steps_max=50; }

@@ -112,6 +112,11 @@ nodes() {
     "$HETERPS" launch --local 2 -- "$graph" --data "$at/data.tsv?cut=200000" --out "$folder/nodes.model" -q >"$folder/log" 2>&1 && exported "$graph" "$folder/nodes.model" nodes && same_bytes plain nodes
 }
 check 'on two nodes' nodes
+unsized() {
+    ! "$HETERPS" launch --local 2 -- "$graph" --data "$at/data.tsv?chunked" --set train.epochs=1 -q >"$folder/log" 2>&1 &&
+        grep 'error: .*data.tsv is a stream, and node 0.s data are not: .* only addresses whose server tells the size' "$folder/log" || { cat "$folder/log"; false; }
+}
+check 'on two nodes, of a server that tells no size: refused' unsized
 
 fails 1 'data.txt: 127.0.0.1:[0-9]* answers 404 Not Found; look whether' 'nothing there' heterps "$graph" --data "$at/data.txt?secret=abc"
 for address in 's3://bucket/data.tsv presigned' 'hdfs://name/data.tsv WebHDFS' 'FTP://host/data.tsv copy.it.here'; do
