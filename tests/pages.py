@@ -24,7 +24,7 @@ LESS = 15
 BEFORE = {
     "heterps-run fsck model": "rm -rf model; heterps-run ctrdnn.bin --data train.tsv --out model -q --set checkpoint.every=25 "
                               "--set checkpoint.keep=2 --set train.steps_max=30 && printf x | dd of=model/emb.30.rows bs=1 seek=100 conv=notrunc",
-    "heterps-run launch --local 3 -- tables.bin": "cp train.tsv data.tsv; heterps-run compile samples/ctrdnn.cfg -o tables.bin -q --set train.lanes=8",
+    "heterps-run launch --local 3 -- graph.bin": "heterps-run compile samples/ctrdnn.cfg -o graph.bin -q --set train.lanes=16",
     "heterps-run graph.bin": "cp ctrdnn.bin graph.bin",
 }
 # Of these lines only the first word is compared: what follows depends on what was slow.
