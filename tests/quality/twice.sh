@@ -1,16 +1,31 @@
 #!/bin/sh
-# Usage: sh tests/quality/twice.sh
+# Usage: sh tests/quality/twice.sh [PROGRAM]
 # Builds the checked-out commit twice, in two new directories of different names, and compares the programs byte by
-# byte. Takes two whole builds. Prints their SHA-256; exit status 1 if they differ.
+# byte. With the PROGRAM that ./build.sh has made of this commit it builds once, and takes the kernels of cards from
+# build/release/fatbin, which are nvcc's work. Prints their SHA-256. Exit status 1 if they differ; 77 with a sentence
+# if PROGRAM cannot be the commit's.
 set -eu
 cd "$(dirname "$0")/../.."
 tree=$PWD
+if [ $# -gt 0 ]; then
+    git diff --quiet HEAD -- 2>/dev/null || { echo 'twice.sh: files have changed since the commit'; exit 77; }
+fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-for name in one another/place; do
+trap 'exit 130' INT TERM
+one=$work/one/heterps-run
+made='one another/place'
+if [ $# -gt 0 ]; then
+    one=$1 made=another/place
+fi
+for name in $made; do
     mkdir -p "$(dirname "$work/$name")"
     git clone -q "$tree" "$work/$name"
+    if [ $# -gt 0 ] && [ -d build/release/fatbin ]; then
+        mkdir -p "$work/$name/build/release/fatbin"
+        cp build/release/fatbin/* "$work/$name/build/release/fatbin" # younger than the sources, so nothing to do
+    fi
     (cd "$work/$name" && ./build.sh release | tail -1)
 done
-(cd "$work" && sha256sum one/heterps-run another/place/heterps-run)
-cmp "$work/one/heterps-run" "$work/another/place/heterps-run" && echo 'the same bytes'
+sha256sum "$one" "$work/another/place/heterps-run"
+cmp "$one" "$work/another/place/heterps-run" && echo 'the same bytes'
