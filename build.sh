@@ -128,13 +128,13 @@ archive() {
     ar rcs "$made" "$@"
 }
 
-# link_program PROGRAM HOW OBJECT...: links the program anew if an object is newer or the list has changed.
-# PROGRAM.how has the command, for tests/quality/mutate.py.
+# link_program PROGRAM HOW OBJECT...: links the program anew if an object is newer or the list has changed. Without a
+# build ID, which would be of the folder, too, in which it is built: objects name it for debuggers. PROGRAM.how has the command, for tests/quality/mutate.py.
 link_program() {
     made=$1 how=$2
     shift 2
     [ "$(cat "$made.list" 2>/dev/null)" != "$*" ] || [ ! -e "$made" ] || [ -n "$(find "$@" -newer "$made" -print -quit)" ] || return 0
-    $CC $opt $how $wrap -pthread -o "$made.new" "$@" $libraries
+    $CC $opt $how $wrap -Wl,--build-id=none -pthread -o "$made.new" "$@" $libraries
     [ "$mode" != release ] || strip "$made.new"
     mv "$made.new" "$made"
     echo "$CC $opt $how $wrap -pthread -o $made $* $libraries" >"$made.how"
