@@ -129,7 +129,8 @@ archive() {
 }
 
 # link_program PROGRAM HOW OBJECT...: links the program anew if an object is newer or the list has changed. Without a
-# build ID, which would be of the folder, too, in which it is built: objects name it for debuggers. PROGRAM.how has the command, for tests/quality/mutate.py.
+# build ID, which would be of the folder, too, in which it is built: objects name it for debuggers. PROGRAM.how has the
+# command, for tests/quality/mutate.py.
 link_program() {
     made=$1 how=$2
     shift 2
