@@ -27,8 +27,8 @@ wait $launcher
 status=$?
 launcher=
 sed -n '/ is lost/,$p' many.log | grep -E '^\[0\] (heterps-run|nodes|resume|saved|eval)' | awk '/saved/ { last = $0; next } last != "" { print last; last = "" } { print } END { print last }'
-one=$(sed -n 's/.*"event":"eval".*"recall":\([0-9.]*\).*/\1/p' one.log | tail -1)
-many=$(sed -n 's/^\[0\] eval .*recall \([0-9.]*\),.*/\1/p' many.log | tail -1)
+one=$(sed -n 's/.*"event":"eval".*"recall":\([0-9.]*\).*/\1/p' one.log | tail -1 | awk '{ printf "%.5f", $1 }')
+many=$(sed -n 's/^\[0\] eval  *step .*recall \([0-9.]*\),.*/\1/p' many.log | tail -1)
 echo "recall@20: one node $one, $nodes nodes $many"
 told "$nodes nodes of which one is killed" many.log '[ $status = 0 ]' 'grep -q " is lost" many.log' 'grep -q "resume   after step" many.log' \
     'as_one_node many.model' "awk 'BEGIN { exit !(${many:-0} >= 0.12 && ${many:-0} - ${one:-0} < 1e-4 && ${one:-0} - ${many:-0} < 1e-4) }'"
