@@ -177,8 +177,8 @@ for f in files:
 check("no two files have one name, but twins of kernels", [" and ".join(same) for same in named.values() if len(same) > 1 and not is_twin(same)])
 
 # One letter, one meaning within a file: what it is declared as. CUDA's vectors of floats and of whole numbers have the same members.
-DECLARED = re.compile(r"""(?<![\w.>])(?:(?P<tag>(?:struct|enum|union)\s+\w+)|(?P<number>(?:unsigned\s+|long\s+)*(?:int|unsigned|long|short|s?size_t|ptrdiff_t|u?int\d+_t))
-    |(?P<real>float|double)|(?P<other>bool|char|status|json_t|FILE|\w+_(?:index|fn|id)|v[fqdw]))
+DECLARED = re.compile(r"""(?<![\w.>])(?:(?P<tag>(?:struct|enum|union)\s+\w+)|(?P<number>(?:unsigned\s+|long\s+)*(?:int|unsigned|long|short|s?size_t|ptrdiff_t|nfds_t|u?int\d+_t))
+    |(?P<real>float|double)|(?P<other>bool|char|status|json_t|FILE|type_index|(?!u?int|s?size_t|ptrdiff_t|nfds_t)\w+_t)|(?P<vector>v[fqdwu]))
     \s+(?:const\s+|restrict\s+)*(?:\*\s*(?:const\s+|restrict\s+)?)*(?P<letter>[A-Za-z])\b(?=\s*(?:[,;=)\[]|:\s))""", re.X)
 
 
@@ -186,7 +186,7 @@ def letters_of(source):
     """{letter: {what it is declared as: [line]}}. The kinds of whole numbers are one, and so are float and double."""
     found = defaultdict(lambda: defaultdict(list))
     for m in DECLARED.finditer(source):
-        kind = "number" if m["number"] else "real" if m["real"] else m["tag"] or m["other"]
+        kind = "number" if m["number"] else "real" if m["real"] else "vector" if m["vector"] else m["tag"] or m["other"]
         names, depth, at = [(m["letter"], m.start())], 0, m.end()
         while at < len(source) and depth >= 0 and not (source[at] == ";" and depth == 0):  # what the same declaration declares besides
             depth += {"(": 1, "[": 1, "{": 1, ")": -1, "]": -1, "}": -1}.get(source[at], 0)
@@ -200,8 +200,9 @@ def letters_of(source):
     return found
 
 
+tests = {f: bare(open(f, encoding="utf-8").read()) for f in sorted(subprocess.run(["find", "tests", "-name", "*.[ch]"], capture_output=True, text=True, check=True).stdout.split())}
 apart = [f"{f}: {letter}: " + "; ".join(f"{kind} in line {', '.join(map(str, at[:5]))}" for kind, at in kinds.items())
-         for f, c in code.items() for letter, kinds in sorted(letters_of(c).items()) if len(kinds) > 1 and not (f == "gpu/kernel.h" and letter in "xyzw")]
+         for f, c in [*code.items(), *tests.items()] for letter, kinds in sorted(letters_of(c).items()) if len(kinds) > 1 and not (f == "gpu/kernel.h" and letter in "xyzw")]
 check("one letter has one meaning within a file", apart)
 
 lengths = []

@@ -82,12 +82,27 @@ static bool table_begin(struct reduce *r)
     return false;
 }
 
+/* Rows of the digits chosen so far are counted again by the next digit: as many. */
+static status digit_check(const struct reduce *r, const uint64_t *sum)
+{
+    const struct evicting *e = &r->evicting;
+    uint64_t rows = 0;
+    for (uint32_t i = 0; i < STORE_BINS; i++) rows += sum[i];
+    if (e->select.digit == 0 || rows == e->within) return ST_OK;
+    FAIL(INVALID,
+         "nodes have counted %" PRIu64 " rows of table \"%s\" by one digit, and %" PRIu64 " by the next: one of them "
+         "does not train the same graph in the same way",
+         e->within, graph_string(r->graph, r->graph->tables[e->table].name), rows);
+}
+
 /* All have counted. */
 static status digit_end(struct reduce *r)
 {
     struct evicting *e = &r->evicting;
     uint64_t *sum = e->sum[e->round % 2];
+    TRY(digit_check(r, sum));
     const bool is_last = store_select_choose(&e->select, sum);
+    if (e->select.digit > 0) e->within = sum[e->select.chosen[e->select.digit - 1]];
     memset(sum, 0, STORE_BINS * sizeof *sum); /* for the digit after the next */
     e->come[e->round % 2] = 0;
     e->round++;

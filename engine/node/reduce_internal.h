@@ -96,6 +96,7 @@ struct evicting {
     bool is_selecting; /* among the rows of `table`                       */
     uint32_t table;
     struct store_select select;
+    uint64_t within;           /* of bins of the digit before: rows of the bin that was chosen     */
     uint64_t round;            /* of bins, of all evictions so far                                 */
     uint64_t *own[2], *sum[2]; /* [STORE_BINS], of even and of odd rounds: this node's; all nodes' */
     uint32_t come[2];          /* how many other nodes' are in `sum`                               */

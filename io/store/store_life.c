@@ -229,7 +229,10 @@ bool store_select_choose(struct store_select *select, const uint64_t bins[STORE_
         if (select->row_count <= select->most) return true;
         select->gone = select->wanted = select->row_count - (select->most - select->most / EVICT_PART);
     }
-    while (bins[bin] < select->wanted) select->wanted -= bins[bin++];
+    for (; bins[bin] < select->wanted; bin++) {
+        CHECK(bin + 1 < STORE_BINS);
+        select->wanted -= bins[bin];
+    }
     select->chosen[select->digit++] = bin;
     return select->digit == DIGITS || bins[bin] == select->wanted; /* all rows of the last bin go */
 }

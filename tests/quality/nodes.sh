@@ -75,7 +75,7 @@ did() { case $how in kill) echo killed ;; *) echo paused ;; esac }
 aimed() { # RANK: waits until that is done, and notes at what it was
     wait $aimer
     cat hit >>hits
-    grep -q gone hit || case $how in kill) killed=$((killed + 1)) ;; *) paused=$((paused + 1)) ;; esac
+    if [ -s hit ] && ! grep -q gone hit; then case $how in kill) killed=$((killed + 1)) ;; *) paused=$((paused + 1)) ;; esac fi
     what="$what, $1 $(did) at: $(cat hit)"
 }
 saved() { # there is a save, or the training is over
@@ -153,10 +153,10 @@ while read -r nodes victim delay how pause lanes rows slices aim from before; do
     fi
     [ -z "${VERBOSE:-}" ] || echo "$what"
 done <draws
-echo "$runs runs: $killed with a node killed, $paused paused, $unsaved without a save; $continued went on from a day before, $resumed from other nodes; $served with parameter servers; $waited times one that came again waited until another was killed; $bad of them wrong"
-tr ' ' '\n' <hits | sort | uniq -c | awk '{ line = line (NR > 1 ? ", " : "") $2 " " $1 } END { print "hit nodes were at: " line " (of '"$(wc -l <hits)"' hits)" }'
 for kind in handshake recovery reading rows sums update save; do # what 300 runs have to reach
     [ "$runs" -lt 300 ] || [ "$kind ${MODEL:-}" = 'rows dense' ] || [ "$(tr ' ' '\n' <hits | grep -cx $kind)" -ge 20 ] ||
         { echo "not ok: fewer than 20 hits at $kind"; bad=$((bad + 1)); }
 done
+echo "$runs runs: $killed with a node killed, $paused paused, $unsaved without a save; $continued went on from a day before, $resumed from other nodes; $served with parameter servers; $waited times one that came again waited until another was killed; $bad of them wrong"
+tr ' ' '\n' <hits | sort | uniq -c | awk '{ line = line (NR > 1 ? ", " : "") $2 " " $1 } END { print "hit nodes were at: " line " (of '"$(wc -l <hits)"' hits)" }'
 [ $bad = 0 ]

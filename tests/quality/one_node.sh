@@ -27,7 +27,7 @@ one_node() { "$h" model.bin --data data.tsv --out one.model --threads 1 "$@" && 
 # pid_here PATTERN: the process of this directory whose command line has it: other tests have nodes of the same command line.
 pid_here() {
     for pid_found in $(pgrep -f -- "$1"); do
-        if [ "$(readlink "/proc/$pid_found/cwd")" = "$PWD" ]; then echo "$pid_found" && return; fi
+        if [ "/proc/$pid_found/cwd" -ef . ]; then echo "$pid_found" && return; fi
     done
 }
 

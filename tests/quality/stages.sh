@@ -102,4 +102,4 @@ while [ $done -lt $((runs * 3)) ]; do
     bad=$((bad + 1))
 done
 echo "$done runs: $killed with a node killed, $cards with emulated cards; $bad of them wrong"
-[ $bad = 0 ]
+[ $bad = 0 ] && [ $killed -gt 0 ]

@@ -481,13 +481,14 @@ static void disk_cut(struct on_disk *d, const struct cut *cut, uint64_t seed)
     nodes_save(saved);
     nodes_are_well();
     if (saved_load(&whole, saved, d->set) != alone_until(d->set, 3))
-        fail_msg("%u nodes, step 3: other bytes", cut->node_count);
+        fail_msg("%u nodes, seed %u, step 3: other bytes", cut->node_count, (unsigned)seed);
     assert_checked(whole.model.store);
     training_close(&whole);
     nodes_run(UINT64_MAX);
     nodes_save(saved);
     nodes_are_well();
-    if (saved_load(&whole, saved, d->set) != d->expected.model) fail_msg("%u nodes: other bytes", cut->node_count);
+    if (saved_load(&whole, saved, d->set) != d->expected.model)
+        fail_msg("%u nodes, seed %u: other bytes", cut->node_count, (unsigned)seed);
     training_close(&whole);
     for (uint32_t n = 0; n < cut->node_count; n++) {
         struct training *t = &runners[n].training;
