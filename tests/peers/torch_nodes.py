@@ -10,8 +10,10 @@ values, ours grow. The first pass is not counted: it reads text, or warms up.
 
 TorchRec is that of the interpreter --torchrec (default: this one): one EmbeddingBagCollection whose 26 columns share a table,
 cut by rows, Adagrad fused into its backward pass, the dense part in DDP. Its kernels are fbgemm-gpu-cpu's, whose binary fits
-one version of PyTorch each: 1.9.0 loads beside 2.14.1, and not beside 2.15.0, where symbols are missing. So
-    python3 -m venv rec && rec/bin/pip install torch==2.14.1 fbgemm-gpu-cpu==1.9.0 torchrec==1.9.2 numpy
+one version of PyTorch each: 1.9.0 loads beside 2.14.1, and not beside 2.15.0, where symbols are missing. TorchRec asks
+for fbgemm-gpu, whose files have the names of fbgemm-gpu-cpu's, and load only beside a card. So
+    python3 -m venv rec && rec/bin/pip install torch==2.14.1 torchrec==1.9.2 numpy && rec/bin/pip uninstall -y fbgemm-gpu
+    rec/bin/pip install --force-reinstall --no-deps fbgemm-gpu-cpu==1.9.0
 and --torchrec rec/bin/python. Where it does not load it is left out, with its reason. Status 1
 if the median is below 1.35, or the number of processes changes our bits."""
 import argparse, hashlib, json, os, socket, statistics, subprocess, sys, tempfile, time
