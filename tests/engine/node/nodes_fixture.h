@@ -66,6 +66,7 @@ FIXTURE static uint64_t rows = DATA_ROWS;
 FIXTURE static int group_open(void **state)
 {
     if (fixture_open(state) != 0) return -1;
+    if (is_long()) alarm(7200);
     snprintf(data_path, sizeof data_path, "%s", fixture_path("data.tsv"));
     fixture_data(data_path, 0, DATA_ROWS, NULL);
     return 0;
