@@ -28,11 +28,12 @@ struct compiler {
     const struct graph_source *source; /* or NULL */
     struct list strings, tensors, args, nodes, layers, fields, denses, labels, tables, optimizers, updates,
         vocabularies, words;
-    struct list statistics; /* graph_optimizer: the rule of each run of statistics; until compile_backward makes the
-                               updates, a parameter's `update` is 0 if it is trained, else 1 + its run; until
-                               compile_memory places it, an alias's `offset` is the number of its owner's tensor  */
-    struct list tensor_names, dense_names, field_names,
-        label_names;       /* name_place: of these records, by name or column */
+    /* graph_optimizer: the rule of each run of statistics. Until compile_backward makes the updates, a
+     * parameter's `update` is 0 if it is trained, else 1 + its run. Until compile_memory places an alias,
+     * its `offset` is the number of its owner's tensor. */
+    struct list statistics;
+    /* name_place: of these records, by name or column */
+    struct list tensor_names, dense_names, field_names, label_names;
     uint32_t label_tensor; /* of the first label; the others follow */
     uint32_t forward_count;
     struct graph_header header; /* batch, counts and totals as they become known */

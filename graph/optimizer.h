@@ -29,12 +29,11 @@ struct optimizer {
     bool reads_shows;         /* its scale is 1 / occurrences of the row in the step                     */
     bool is_internal;         /* the compiler's own: no text names it                                    */
     enum optimizer_across across;
-    const struct keyed_param *params; /* their values are graph_optimizer.param[i]; ends with name == NULL, at most
-                                         OPTIMIZER_PARAM_COUNT                                           */
-    float (*state_init)(const struct graph_optimizer *o,
-                        uint32_t state); /* first value of a state float, those of a row counted behind
-                                                                             those of a weight           */
-    optimizer_update *update;            /* plain reference                                                       */
+    /* their values are graph_optimizer.param[i]; ends with name == NULL, at most OPTIMIZER_PARAM_COUNT */
+    const struct keyed_param *params;
+    /* first value of a state float; the state of a row is counted behind the state of a weight */
+    float (*state_init)(const struct graph_optimizer *o, uint32_t state);
+    optimizer_update *update; /* plain reference */
 };
 extern const struct optimizer optimizer_table[OPTIMIZER_ID_COUNT];
 

@@ -102,9 +102,8 @@ struct instance {
     uint64_t graph_hash;
     double service_seconds; /* of reading, parsing, rows: an example, one core; 0: not known       */
     uint32_t service_cores;
-    double server_seconds,
-        server_price;             /* parameter server: push and pull of an example on one core; USD an hour a core;
-                                            seconds 0: no such data                                 */
+    /* parameter server: push and pull of an example on one core, seconds 0: no such data; USD an hour a core */
+    double server_seconds, server_price;
     struct instance_nodes *nodes; /* or NULL; else each type is on a node: resource.node_plus      */
     /* owns: */
     void *memory;

@@ -13,8 +13,8 @@
 struct fit_line {
     double fixed, slope;
     bool has_interval;
-    double fixed_low, fixed_high, slope_low,
-        slope_high; /* of the fit without bounds, then so that they hold the values */
+    /* of the fit without bounds, then widened until they hold the values */
+    double fixed_low, fixed_high, slope_low, slope_high;
 };
 /* Through `count` points, 1 or more: x >= 0, y > 0. One point, or all at one x: a proportion, slope = y / x. */
 struct fit_line fit_line(const double *x, const double *y, uint32_t count);

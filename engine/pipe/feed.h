@@ -47,8 +47,8 @@ struct feed_options {
     /* Where nodes are workers, else NULL; `exchange` is then NULL, too. Steps belong to the nodes in turn:
      * the consumer gets its own steps, or, with all_lanes, all. */
     struct exchange_waves *waves;
-    uint64_t epochs,
-        steps_max; /* training: bounds, from first_epoch and first_step of where it starts; steps_max 0: none */
+    /* training: bounds, from first_epoch and first_step of where it starts; steps_max 0: none */
+    uint64_t epochs, steps_max;
     /* What it reads: files, as cached_reader_open opens them … */
     struct reader_options reader; /* with the graph's schema, which stays until close           */
     struct data_cache_budget cache;

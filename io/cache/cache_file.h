@@ -22,8 +22,8 @@
 /* The place of a block. */
 struct cache_place {
     uint32_t bytes, row_count;
-    uint32_t file_page,
-        ram_page; /* in CACHE_PAGE, from the front of the file, of the cache's memory; RAM_NONE: not in memory */
+    /* in CACHE_PAGE, from the front of the file, of the cache's memory; RAM_NONE: not in memory */
+    uint32_t file_page, ram_page;
 };
 #define CACHE_RAM_NONE UINT32_MAX
 

@@ -255,8 +255,8 @@ struct reader {
 };
 
 struct reader_counts {
-    uint64_t line_count, bad_count,
-        cut_count;          /* lines read (none of a cached pass), malformed, lists cut; since open */
+    /* lines read (none of a cached pass), malformed, lists cut; since open */
+    uint64_t line_count, bad_count, cut_count;
     uint64_t unknown_count; /* examples left out: their target or label is no word      */
     uint64_t byte_count;    /* bytes of the files as stored, since open                 */
     uint64_t held_bytes;    /* about how many of these bytes belong to examples that wait to be mixed */

@@ -286,8 +286,8 @@ static void embed_bag_forward__each_pool__by_hand(void **state)
     static const float expected_rows[2 * 10] = {1, -2, 3, -4, 0, 0, 0, 0, 0, 0, 1, -2, 0, 0, 1, -8, 1, -2, 0, 0};
     static const struct graph_field fields[2] = {{.ids_max = 2}, {.ids_max = 3}};
     static const struct graph_table of_rows = {.dim = 2};
-    static const uint32_t expected_argmax[8] = {1, 0, ROW_NONE, ROW_NONE,
-                                                2, 2, 3,        4}; /* the first of equals wins: 3, not 4 */
+    /* the first of equals wins: 3, not 4 */
+    static const uint32_t expected_argmax[8] = {1, 0, ROW_NONE, ROW_NONE, 2, 2, 3, 4};
     for (uint32_t pool = 0; pool < POOL_COUNT; pool++) {
         struct single x;
         struct embed_bag_attr attr = {.table = 0, .pool = pool, .dim = 2};

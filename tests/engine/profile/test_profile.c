@@ -619,8 +619,8 @@ static void profile_cached__other_question__is_measured(void **state)
     assert_int_equal(files_count(folder, name, sizeof name), ++count);
     char text[2048];
     snprintf(text, sizeof text, "%s", busy_text);
-    memcpy(strstr(text, "rounds = 4000"), "rounds = 5000",
-           13); /* the parameters, and so the model's hash, are the same */
+    /* the parameters, and so the model's hash, are the same */
+    memcpy(strstr(text, "rounds = 4000"), "rounds = 5000", 13);
     (void)cached(text, CPU GOAL, o);
     assert_int_equal(files_count(folder, name, sizeof name), ++count);
     fixture_data(fixture_path("some.tsv"), 0, 100, NULL);
