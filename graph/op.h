@@ -88,8 +88,9 @@ struct embed_bag_attr {
     uint32_t table;
     uint32_t pool; /* max saves the winning occurrences, [B, fields * dim] u32 key positions (ROW_NONE: no key) */
     uint32_t dim;
-    uint32_t lookup; /* set by the compiler: number among the nodes that look up a table. Two lookups of one table may
-                        lie in different stages, so each has sums of its own                                 */
+    /* set by the compiler: number among the nodes that look up a table. Two lookups of one table may lie in
+     * different stages, so each has sums of its own. */
+    uint32_t lookup;
 };
 struct concat_attr {
     uint32_t groups; /* equal parts of each input; the output has the first part of all, then the second, … */

@@ -74,10 +74,11 @@ struct exact {
     uint32_t interval_count, interval_room;
     /* the problem at hand: items of layer l are begin[l] … begin[l + 1] - 1 */
     struct item *items;
-    uint32_t *begin;                  /* [L + 1] */
-    struct least_two *ahead, *behind; /* [L + 1, nodes]: paths of layers l … L - 1 that begin on a node; paths of layers
-                                             0 … l - 1 before a stage on it */
-    double a, b;                      /* the interval of tau */
+    uint32_t *begin; /* [L + 1] */
+    /* [L + 1, nodes]: paths of layers l … L - 1 that begin on a node; paths of layers 0 … l - 1 before a
+     * stage on it */
+    struct least_two *ahead, *behind;
+    double a, b; /* the interval of tau */
     /* [T] */
     double *multiplier, *multiplier_best;
     uint64_t *used;                       /* [T] units on the path */

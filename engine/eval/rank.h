@@ -44,8 +44,8 @@ struct rank_query_shape {
     uint32_t field, field_count; /* the candidates' field; all fields */
     uint32_t tensor, dim;        /* the query's; its numbers          */
     bool has_group;
-    uint32_t history, history_max; /* where lines are given: the field of words that a user knows already, or
-                                    * NONE; its ids_max */
+    /* where lines are given: the field of words that a user knows already, or NONE; its ids_max */
+    uint32_t history, history_max;
 };
 struct rank_query_shape rank_query_shape(const struct graph *graph, uint32_t head);
 /* The same for queries that get lines. */

@@ -130,11 +130,11 @@ MUST_USE status model_dir_check(const struct graph *graph, const char *path);
 
 #define MODEL_BEST_NAME "best"
 struct model_save_options {
-    const char *path;          /* the directory; model_dir_check comes first                                    */
-    const uint64_t *row_count; /* [table_count]: rows to save of each table, those that exist at this step, not those
-                                  read ahead; NULL: all */
-    uint32_t ticket;           /* with a disk, rows as of it: ticket.number of the last finished step            */
-    uint32_t keep;             /* saves that stay in the directory, this one included; 0 is 1                   */
+    const char *path; /* the directory; model_dir_check comes first */
+    /* [table_count]: rows to save of each table: rows that exist at this step, without rows read ahead; NULL: all */
+    const uint64_t *row_count;
+    uint32_t ticket; /* with a disk, rows as of it: ticket.number of the last finished step */
+    uint32_t keep;   /* saves that stay in the directory, this one included; 0 is 1         */
     /* Of several owners the first one saves. `others` [owner_count - 1, table_count] are the rows that the
      * others have saved, under the generation that model_save_claim has given. NULL: there is one owner. */
     const struct manifest_part *others;

@@ -46,12 +46,14 @@ struct pipeline_options {
     uint32_t clock_distance;   /* D, wsp                                                                        */
     bool is_exact;             /* wsp: nothing depends on timing                                                */
     bool is_bf16;              /* train.reduce, bsp; the exchange has the same                                  */
-    struct exchange *exchange; /* with the other nodes of a training, kept until close; NULL: there are none   */
-    uint32_t input_count; /* 0: as the plan needs; else the inputs of a feed that exists already: as many are in flight
-                                as the plan wants and the feed has                                            */
-    uint32_t worker_count_max; /* inputs suffice for later plans on the same feed, of up to this many workers         */
-    struct bell *feed_bell;    /* kept until close: what the feed rings (feed_bell_set), where it outlives the pipeline;
-                                NULL: one of its own                                                          */
+    struct exchange *exchange; /* with the other nodes of a training, kept until close; NULL: there are none  */
+    /* 0: as the plan needs; else the inputs of a feed that exists already: as many are in flight as the plan
+     * wants and the feed has */
+    uint32_t input_count;
+    uint32_t worker_count_max; /* inputs suffice for later plans on the same feed, of up to this many workers */
+    /* kept until close: what the feed rings (feed_bell_set), where the feed outlives the pipeline; NULL: the
+     * pipeline has a bell of its own */
+    struct bell *feed_bell;
 };
 
 /* Opens devices, threads and memory. USAGE: the plan needs cores or devices that do not exist; says the sum

@@ -28,8 +28,8 @@ struct placement_worker {
 };
 
 struct placement {
-    struct placement_worker *worker; /* dedicated: pipeline by pipeline, stage by stage, replica by replica; those of a
-                                        pool come first                                            */
+    /* workers of a pool first; then the dedicated ones, pipeline by pipeline, stage by stage, replica by replica */
+    struct placement_worker *worker;
     uint32_t worker_count;
     uint32_t pipeline_count;
     bool is_shared;         /* a pool serves the stages on cpu                                     */

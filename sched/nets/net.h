@@ -21,10 +21,11 @@ struct net_layer {
     uint64_t params;   /* trained: weights, and biases or the shift and scale of the batch normalisation behind it */
     uint64_t in_elems; /* of all its inputs                                                                         */
     uint64_t out_elems;
-    uint64_t cut_elems; /* what later layers read of it and of earlier layers; of the last layer: its output         */
-    uint64_t stash_elems; /* what the forward pass keeps for the backward pass: its output, and under batch
-                             normalisation the convolution's, too; activations are in place */
-    double flops; /* of its forward pass for an image, multiply and add apart                                  */
+    uint64_t cut_elems; /* what later layers read of it and of earlier layers; of the last layer: its output */
+    /* what the forward pass keeps for the backward pass: its output, and under batch normalisation the
+     * convolution's, too; activations are in place */
+    uint64_t stash_elems;
+    double flops; /* of its forward pass for an image, multiply and add apart */
 };
 
 struct net {
