@@ -52,7 +52,8 @@ extern const char *const cfg_data_formats[],
 #define CFG_CTYPE_CHOICE uint32_t
 #define CFG_CTYPE_BYTES  uint64_t
 
-/* data_format, data_path, …, train_batch, …, store_ram: meanings and units in keys.def. Texts belong to the ini. */
+/* data_format, data_path, …, train_batch, …, store_ram:
+ * meanings and units in keys.def. Texts belong to the ini. */
 #define SETTINGS_MEMBER(key, type, ...) CFG_CTYPE_##type key;
 struct settings {
 #define KEY(section, key, type, ...) CFG_CTYPE_##type section##_##key;

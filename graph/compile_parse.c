@@ -149,7 +149,7 @@ static status optimizer_add(struct compiler *c, const struct ini_section *sectio
     return ST_OK;
 }
 
-/* Reads a [table]'s rules of its rows' life. click_label is found when the losses are known (life_labels_find). */
+/* Reads a [table]'s rules of its rows' life. life_labels_find finds click_label, when losses are known. */
 static status life_read(struct compiler *c, const struct ini_section *section, const struct table_settings *table,
                         struct row_life *life)
 {
@@ -181,7 +181,8 @@ static status life_read(struct compiler *c, const struct ini_section *section, c
     return ST_OK;
 }
 
-/* Finds the click of tables that name none: the label of the first bce, which predicts the label's probability. */
+/* Finds the click of tables that name none: the label of the first bce,
+ * which predicts the label's probability. */
 static void life_labels_find(struct compiler *c)
 {
     uint32_t label = GRAPH_NONE;

@@ -152,7 +152,8 @@ enum { DATA_NORM_SIZE, DATA_NORM_SUM, DATA_NORM_SQUARE_SUM, DATA_NORM_PARAMS };
 struct softmax_attr {
     uint32_t groups;
 };
-/* Which nodes of a micro-batch are computed together (sched/trees/batching.def); results do not depend on it. */
+/* Which nodes of a micro-batch are computed together (sched/trees/batching.def);
+ * results do not depend on it. */
 enum tree_batching { TREE_BY_HEIGHT, TREE_AGENDA, TREE_PER_NODE, TREE_LEARNED, TREE_BATCHINGS };
 struct tree_attr {
     uint32_t units, state_count; /* a state's numbers; states that parents see          */
@@ -284,7 +285,8 @@ struct op_parse {
     /* Compiles the [cell NAME] of every kind of nodes into the node's program. `states`: names, separated by
      * commas; fills *state_count with their number. */
     status (*cells_add)(const struct op_parse *, const char *states, uint32_t *state_count);
-    /* Puts an automaton that is learned from the data (graph_source) after the cells; *word_count: its words. */
+    /* Puts an automaton that is learned from the data (graph_source) after
+     * the cells; *word_count: its words. */
     status (*automaton_add)(const struct op_parse *, uint32_t *word_count);
     void *compiler;
 };
@@ -388,7 +390,8 @@ uint32_t op_label_input(const struct graph_node *n);
 /* How many columns of a loss's first input, from the first on, are an example's prediction: all, or those of
  * a tree's root if the others are of its other nodes. */
 uint32_t op_predict_cols(const struct graph *g, const struct graph_node *loss);
-/* The labels that a head takes: any number, or 0 to `max`, or only the whole numbers 0 to `max`, the classes. */
+/* The labels that a head takes: any number, or 0 to `max`, or only the whole
+ * numbers 0 to `max`, the classes. */
 struct label_range {
     float max; /* 0: any */
     bool is_class;
@@ -403,7 +406,8 @@ MUST_USE status op_labels_check(const struct op_context *c, const struct graph_n
 /* The weight of an example of the micro-batch. */
 static inline float batch_weight(const struct micro_batch *m, uint32_t b) { return m->weight ? m->weight[b] : 1; }
 
-/* Whether input i's gradient is added to the gradient that is there already. False without a backward pass. */
+/* Whether input i's gradient is added to the gradient that is there already.
+ * False without a backward pass. */
 static inline bool op_din_adds(const struct op_context *c, const struct graph_node *n, uint32_t i)
 {
     return n->other != GRAPH_NONE && c->graph->args[c->graph->nodes[n->other].arg_begin + i] != 0;
@@ -426,7 +430,8 @@ static inline struct shared_keys shared_keys_of(const struct op_context *c, cons
                                 .owner = b,
                                 .log_q = g->fields[field].negative_count ? numbers + g->fields[field].log_q : NULL};
 }
-/* Whether key j > 0 counts as a candidate; it does not for an example whose target it is (shared_keys_hit). */
+/* Whether key j > 0 counts as a candidate; it does not for an example whose
+ * target it is (shared_keys_hit). */
 static inline bool shared_keys_count(const struct shared_keys *of, uint32_t j)
 {
     return j < of->count && !(of->log_q && of->log_q[j] > 0);

@@ -215,7 +215,8 @@ void op_experts_forward(const struct op_context *c, const struct graph_node *n)
 
 /* --- backward --------------------------------------------------------------------------------- */
 
-/* Finds the gradients of an example's gates, and of the rows that the gates multiply, before their activation. */
+/* Finds the gradients of an example's gates, and of the rows that the gates
+ * multiply, before their activation. */
 static void gates_backward(const struct experts_run *r, uint32_t b)
 {
     const float *dout = view_row(op_dout(r->c, r->n), b);

@@ -24,7 +24,8 @@
 
 /* A typical gradient of one example's logit, |p - y|. */
 #define GRADIENT_OF_ONE 0.4
-/* How often a weight of a linear model counts as seen before its first time; the first rules by which it does. */
+/* How often a weight of a linear model counts as seen before its first time;
+ * the first rules by which it does. */
 #define WEIGHT_SEEN  16
 #define WEIGHT_RULES 13
 

@@ -23,7 +23,8 @@ struct item {
     uint16_t last, type, next;
 };
 
-/* The least of several paths, and the least of the paths that differ from it in the type next to the meeting point. */
+/* The least of several paths, and the least of the paths that differ from it in the type
+ * next to the meeting point. */
 struct least_two {
     double best, second;
     uint32_t type;
@@ -104,7 +105,8 @@ struct exact {
  * also frees what a failure leaves. */
 MUST_USE status exact_open(struct exact *x, const struct cost_model *m, double tau);
 void exact_close(struct exact *x);
-/* Whether the time is up. Looks at the clock, and lets the search look at it, at most a few hundred times a second. */
+/* Whether the time is up. Looks at the clock, and lets the search look at it,
+ * at most a few hundred times a second. */
 bool exact_cut(struct exact *x);
 
 /* Makes the items of listed segments for tau in [a, b]. The objective: money, or shares of the limits with

@@ -161,7 +161,8 @@ static uint32_t timer_pop(struct run *r)
     return top;
 }
 
-/* Puts a task into its place's queue, behind tasks that were ready earlier, or are ready now with a lower number. */
+/* Puts a task into its place's queue, behind tasks that were ready earlier,
+ * or are ready now with a lower number. */
 static void queue_put(struct run *r, uint32_t task)
 {
     const struct flow_task *tasks = r->f->tasks;
@@ -344,7 +345,8 @@ status flow_run(struct flow *f)
     run_layout(&r, &(struct layout){.base = memory, .align = 8});
     run_begin(&r);
     do {
-        /* Tasks that end or become ready now are handled before a place is given: they are served by number. */
+        /* Tasks that end or become ready now are handled before a place is given:
+         * they are served by number. */
         do {
             done_take(&r);
             fresh_take(&r);

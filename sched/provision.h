@@ -26,7 +26,8 @@ struct provision_balance {
 /* False if no k keeps to limits and throughput. */
 bool provision_balance(const struct cost_model *model, const struct cost_stage *stages, uint32_t count,
                        struct provision_balance *balance);
-/* USD with k_1 units for the stage, and for the others the units that balance demands; infinite if none suffice. */
+/* USD with k_1 units for the stage, and for the others the units that balance demands;
+ * infinite if none suffice. */
 double provision_balance_cost(const struct cost_model *model, const struct cost_stage *stages, uint32_t count,
                               uint32_t stage, double k_1);
 /* StaRatio: an accelerator comes with 6 CPU cores, as in a server. Takes the least number of servers whose

@@ -10,7 +10,7 @@ os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 verbose = "-v" in sys.argv
 named = [a for a in sys.argv[1:] if a != "-v"]
 COLUMNS = 120
-WORDS = 110  # columns of a comment's sentences, where it has several lines; drawings and tables have all
+WORDS = 110  # columns of a comment's sentences, where no code stands before it; drawings and tables have all
 C = (".c", ".h", ".cu", ".def")
 listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], capture_output=True, text=True)
 if listed.returncode:  # a parcel without git
@@ -99,9 +99,9 @@ def comments_torn(f):
         if inside:
             inside = "*/" not in line
             continue
-        this = code_alone(line)
-        inside = "/*" in this
-        if inside and this[: this.index("/*")].strip():
+        this, opened, _ = code_alone(line).partition("/*")
+        inside = opened != ""
+        if inside and this.strip():
             yield f"{f}:{n}: the comment behind code has several lines: place it above"
         if begins and above.endswith(",") and this.endswith(";") and line.endswith("*/") and len(above + " " + this.lstrip()) <= COLUMNS:
             yield f"{f}:{n}: the comment cuts a statement in two: place it above"
@@ -110,13 +110,14 @@ def comments_torn(f):
 
 
 def comments_wide(f):
-    """Sentences of a comment of several lines that run past WORDS. What is drawn, indented or in columns is no sentence."""
+    """Sentences of a comment without code that run past WORDS. What is drawn, indented or in columns is no sentence."""
     drawn = re.compile(r"[─│┌┐└┘├┤┬┴┼▶◀▲▼═║┃━]|-->|<--|\S {2,}\S|^ {4}")
     inside = False
     for n, line in enumerate(lines[f], 1):
         words = line.strip()
-        begins = words.startswith("/*") and "*/" not in words
-        if (inside or begins) and len(line) > WORDS and not drawn.search(re.sub(r"^(/\*|\*)? ?", "", words)):
+        alone = re.match(r"/\*(?!.*\*/.)", words)  # code may follow a comment that ends
+        begins = alone and "*/" not in words
+        if (inside or alone) and len(line) > WORDS and not drawn.search(re.sub(r"^(/\*|\*)? ?", "", words)):
             yield f"{f}:{n}: {len(line)}"
         inside = (inside or begins) and "*/" not in words
 

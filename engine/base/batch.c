@@ -63,7 +63,8 @@ void micro_batch_clear(struct micro_batch *m)
 {
     m->example_count = 0;
     m->key_count = 0;
-    /* Written only if needed: the arrays may be lent, and other threads may read them (engine/slot/replay.h). */
+    /* Written only if needed: the arrays may be lent, and other threads may read
+     * them (engine/slot/replay.h). */
     if (m->key_begin[0]) m->key_begin[0] = 0;
 }
 

@@ -15,7 +15,8 @@
 #include "engine/base/cores.h"
 #include "engine/bench/watch.h"
 
-/* In the order in which they run: X(name, check of its options before anything is printed, or NULL, subject, limit). */
+/* In the order in which they run: X(name, check of its options before anything is printed,
+ * or NULL, subject, limit). */
 #define BENCH_SUBJECTS(X)                                                                                              \
     X(gemm, bench_gemm_check, "products of fully connected layers", "multiply-adds in independent chains")             \
     X(gather, NULL, "rows of a table, looked up and summed", "random rows read")                                       \

@@ -81,7 +81,8 @@ const char *command_nearest(const char *name);
 const struct command *command_at(size_t i, const char **title);
 /* What `heterps-run help` says about words and exit statuses. */
 extern const char help_of_words[], help_of_exits[];
-/* `heterps-run help TOPIC`; "": lists all verbs. USAGE: there is no such topic; the message names a similar one. */
+/* `heterps-run help TOPIC`; "": lists all verbs. USAGE: there is no such topic;
+ * the message names a similar one. */
 MUST_USE status help(const char *topic);
 
 #endif

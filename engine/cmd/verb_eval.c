@@ -71,7 +71,8 @@ static void by_close(struct by *by)
     *by = (struct by){0};
 }
 
-/* Opens what --by needs, and adds it to the set's options; without --by does nothing. USAGE, INVALID: the column. */
+/* Opens what --by needs, and adds it to the set's options; without --by does nothing.
+ * USAGE, INVALID: the column. */
 static status by_open(struct by *by, const struct setup *s, const struct eval_options *o, struct evaluate_options *set)
 {
     if (o->by == NULL) return ST_OK;

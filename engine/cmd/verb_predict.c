@@ -1,4 +1,5 @@
-/* heterps-run predict: prints a line for each example, in the order of the input, with a column for each loss. */
+/* heterps-run predict: prints a line for each example, in the order of the input,
+ * with a column for each loss. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -235,7 +235,8 @@ static status source_moments(void *context, const char *const *columns, uint32_t
 
 /* --- batches of trees ------------------------------------------------------------------------- */
 
-/* Bounds on micro-batches to learn from, their nodes, and their edges, so that learning takes a second or two. */
+/* Bounds on micro-batches to learn from, their nodes, and their edges,
+ * so that learning takes a second or two. */
 #define LEARN_SETS   20u
 #define LEARN_NODES  40000u
 #define LEARN_SWEEPS 100u

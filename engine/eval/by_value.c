@@ -111,7 +111,8 @@ static status examples_grow(struct by_value *by, size_t need)
     return grow(&by->value_of, &by->room, need, sizeof *by->value_of);
 }
 
-/* Takes the next example's value, and, unless it is left out, counts it with its weight; its samples are in place. */
+/* Takes the next example's value, and, unless it is left out, counts it with its weight;
+ * its samples are in place. */
 static status example_put(struct by_value *by, bool is_left_out, float weight)
 {
     TRY(columns_next(by->columns, by->next));

@@ -86,14 +86,16 @@ MUST_USE status heads_labels_check(const struct heads *heads, const struct slot 
 /* Where several nodes evaluate: the bytes of the terms of examples, the numbers that
  * heads_add takes in; a multiple of 8. */
 size_t heads_terms_bytes(const struct heads *heads, uint32_t example_count);
-/* Writes the terms of examples [begin, end) of a slot whose forward pass is done, and whose labels are right. */
+/* Writes the terms of examples [begin, end) of a slot whose forward pass is done,
+ * and whose labels are right. */
 void heads_terms_write(const struct heads *heads, const struct slot *slot, uint32_t begin, uint32_t end, void *to);
 /* Takes in terms as heads_add does, to the last bit. `from` is 8-byte aligned. MEMORY. */
 MUST_USE status heads_terms_add(struct heads *heads, const void *from, uint32_t example_count);
 /* Ends an evaluation: sets the values, and empties the collection. */
 MUST_USE status heads_finish(struct heads *heads);
 
-/* The numbers of an example that a head's figures need: of a binary head logit and label, else the terms of means. */
+/* The numbers of an example that a head's figures need: of a binary head logit
+ * and label, else the terms of means. */
 union head_sample {
     struct {
         float logit, label;

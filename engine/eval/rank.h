@@ -63,12 +63,14 @@ MUST_USE status rank_open(struct rank **rank, struct crew *crew, const struct ra
 size_t rank_line_bytes_max(const struct rank *rank);
 void rank_close(struct rank *rank);
 
-/* Computes the vectors of all words with the model as it is, on the idle pipeline, and begins anew. STOPPED. */
+/* Computes the vectors of all words with the model as it is, on the idle pipeline,
+ * and begins anew. STOPPED. */
 MUST_USE status rank_begin(struct rank *rank);
 /* A forward_sink's work: takes slots in the order of the data. Lines have eval.top
  * words, or top_max if that is fewer. */
 MUST_USE status rank_add(struct rank *rank, const struct slot *slot);
-/* Takes one example of a slot, for a line of `top` words, at most top_max. *has_line: the example gives a line. */
+/* Takes one example of a slot, for a line of `top` words, at most top_max. *has_line:
+ * the example gives a line. */
 MUST_USE status rank_add_example(struct rank *rank, const struct slot *slot, uint32_t e, uint32_t top, bool *has_line);
 /* Gives the lines of all examples so far. */
 MUST_USE status rank_flush(struct rank *rank);

@@ -163,7 +163,8 @@ static bool missed_within(const struct member *m, uint64_t in, uint32_t budget, 
     return true;
 }
 
-/* The fewest ranks that must leave so that no such pair is left; where they take too long to find, some ranks. */
+/* The fewest ranks that must leave so that no such pair is left;
+ * where they take too long to find, some ranks. */
 static uint64_t missed_cover(const struct member *m)
 {
     uint32_t work = COVER_WORK;

@@ -1,4 +1,5 @@
-/* A node's membership: frames to and from the machine of member.h, what the machine puts out, and how a node ends. */
+/* A node's membership: frames to and from the machine of member.h, what the machine puts
+ * out, and how a node ends. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -267,7 +268,8 @@ static void output_do(struct node *n, const struct member_output *out)
     }
 }
 
-/* Notes the words of a loss that node 0 has decided on, before others lose their links to each other for it. */
+/* Notes the words of a loss that node 0 has decided on, before others lose their
+ * links to each other for it. */
 static void stuck_note(struct node *n)
 {
     char text[512];

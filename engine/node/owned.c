@@ -296,7 +296,8 @@ static status keys_check(const struct owned *owned, uint32_t asker, uint32_t tab
     return ST_OK;
 }
 
-/* Finds the rows of a stretch of an asker's keys, the letter's from `key` on, and numbers them among the step's. */
+/* Finds the rows of a stretch of an asker's keys, the letter's from `key` on,
+ * and numbers them among the step's. */
 static status stretch_resolve(struct owned *owned, struct owned_step *step, uint32_t asker, uint32_t table,
                               uint32_t first, uint32_t count, size_t key)
 {

@@ -138,7 +138,8 @@ static uint64_t waves_free(const struct waves *waves)
     return used + x->place_count;
 }
 
-/* The worker for which places wait: it has been given the fewest rounds, and has not said that it has added them. */
+/* The worker for which places wait: it has been given the fewest rounds,
+ * and has not said that it has added them. */
 static uint32_t late_worker(const struct waves *waves)
 {
     const struct exchange_waves *x = &waves->of_exchange;

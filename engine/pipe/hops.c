@@ -30,7 +30,8 @@ struct far_cut {
     uint32_t node;
     struct list list[HOPS_WAYS];
     uint64_t example_bytes;
-    /* Of a cut over which slots come forward: states by number; which slot the other end has for each of ours. */
+    /* Of a cut over which slots come forward: states by number;
+     * which slot the other end has for each of ours. */
     _Atomic uint32_t *shared_state; /* [number_count] */
     uint32_t *far_slot;             /* [slot_count]   */
 };

@@ -82,7 +82,8 @@ uint32_t pipeline_readers(const struct pipeline *pipeline);
 uint32_t pipeline_input_count(const struct pipeline *pipeline);
 /* The bell that a feed for this pipeline rings (feed_bell_set). */
 struct bell *pipeline_feed_bell(struct pipeline *pipeline);
-/* A CPU device of the pipeline, for what the engine itself computes between jobs, and for names in messages. */
+/* A CPU device of the pipeline, for what the engine itself computes between jobs,
+ * and for names in messages. */
 const struct device *pipeline_device(const struct pipeline *pipeline);
 /* The core of the feed's thread: a service core. Without service cores, if one gang has all cores, the
  * last core of the gang: the thread takes its place in the gang when it has no input to fill. Else
@@ -103,7 +104,8 @@ struct train_job {
     void (*forward_done)(void *context, const struct slot *slot);
     /* Called by a worker after every step, one call at a time; may not allocate or wait. */
     void (*step_done)(void *context, const struct step_done *done);
-    /* Called by the calling thread a few times a second; returns whether the job should stop after the current step. */
+    /* Called by the calling thread a few times a second; returns whether the job should
+     * stop after the current step. */
     bool (*tick)(void *context);
     void *context;
 };
@@ -124,7 +126,8 @@ void pipeline_delay_set(struct pipeline *pipeline, uint64_t seed, uint32_t max_n
 /* Called for every micro-batch in the order of the data, by a worker, one call at a time. The slot's tensors
  * hold what the graph's heads have read and written (graph_head_next). */
 typedef status forward_sink(void *context, const struct slot *slot);
-/* Runs the forward pass over all inputs of a started look-up feed, to its end or to a stop (STOPPED: tick says so). */
+/* Runs the forward pass over all inputs of a started look-up feed,
+ * to its end or to a stop (STOPPED: tick says so). */
 MUST_USE status pipeline_forward(struct pipeline *pipeline, struct feed *feed, forward_sink *sink,
                                  bool (*tick)(void *context), void *context);
 
@@ -144,7 +147,8 @@ struct stage_figures {
     uint32_t ring_cells;
     uint64_t forward_pushes, forward_depth_sum; /* slots that stood in the ring when another came, summed  */
     uint64_t backward_pushes, backward_depth_sum;
-    /* moved across the cut after it, both ways, by stages on cards and on sim (engine/device/sim/sim_device.h) */
+    /* moved across the cut after it, both ways, by stages on cards and on sim
+     * (engine/device/sim/sim_device.h) */
     uint64_t cut_bytes;
     uint64_t other_bytes; /* moved by a card besides: columns of the data that no cut counts, losses, keys, cold rows */
     struct device_row_figures rows;

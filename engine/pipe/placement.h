@@ -28,7 +28,8 @@ struct placement_worker {
 };
 
 struct placement {
-    /* workers of a pool first; then the dedicated ones, pipeline by pipeline, stage by stage, replica by replica */
+    /* workers of a pool first; then the dedicated ones, pipeline by pipeline,
+     * stage by stage, replica by replica */
     struct placement_worker *worker;
     uint32_t worker_count;
     uint32_t pipeline_count;
@@ -39,7 +40,8 @@ struct placement {
     void *memory;
 };
 
-/* How many of a stage's workers take different lanes side by side: its replicas, or the streams of its replicas. */
+/* How many of a stage's workers take different lanes side by side: its replicas,
+ * or the streams of its replicas. */
 static inline uint32_t placement_seats(const struct plan *plan, uint32_t stage)
 {
     return plan->stages[stage].replicas * device_kind_of(plan, stage)->streams;

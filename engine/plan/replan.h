@@ -15,7 +15,8 @@
 
 /* A stage whose time differs from the plan's by more than this factor, up or down, asks for another plan … */
 #define REPLAN_BOUND 1.25
-/* … which is taken if it promises at least this much: less cost, or where the goal is missed, more throughput. */
+/* … which is taken if it promises at least this much: less cost, or where the goal
+ * is missed, more throughput. */
 #define REPLAN_GAIN 1.05
 
 struct replanner;

@@ -49,7 +49,8 @@ struct simulate_options {
     double time_scale;
     uint64_t batches; /* micro-batches to measure, at least */
 };
-/* Far above the time that it takes to wake a thread (50 us), and all threads of a pipeline one after another. */
+/* Far above the time that it takes to wake a thread (50 us), and all threads
+ * of a pipeline one after another. */
 #define SIMULATE_MICRO_SECONDS 5e-3
 #define SIMULATE_STAGE_SECONDS 0.5e-3
 

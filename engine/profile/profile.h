@@ -64,7 +64,8 @@ struct profile_options {
  * running fail. A warning says that the machine was busy. */
 MUST_USE status profile_measure(struct instance *instance, const struct profile_options *options);
 
-/* Makes the checks of profile_measure that need no measuring, and fails like it; the times of measured types are 0. */
+/* Makes the checks of profile_measure that need no measuring, and fails like it;
+ * the times of measured types are 0. */
 MUST_USE status profile_check(struct instance *instance, const struct profile_options *options);
 
 /* As profile_measure, but answers from a file in $XDG_CACHE_HOME/heterps-run, else ~/.cache/heterps-run, if

@@ -94,10 +94,12 @@ void asked_step_begin(struct asked_step *step, const struct asked_shape *shape, 
  * step's rows. Lanes come in order. */
 void asked_step_add(struct asked_step *step, const struct asked_shape *shape, struct key_numbers *numbers,
                     const struct micro_batch *m, uint32_t lane, struct ticket *ticket);
-/* The step has all its keys: writes its letters, and sets the spans of its rows within `values` [asked_floats_max]. */
+/* The step has all its keys: writes its letters, and sets the spans of its rows within
+ * `values` [asked_floats_max]. */
 void asked_step_close(struct asked_step *step, const struct asked_shape *shape, const struct key_numbers *numbers,
                       float *values);
-/* Where a table's rows begin among each owner's values, and their pieces in floats of one run: [owner_count]. */
+/* Where a table's rows begin among each owner's values, and their pieces in floats
+ * of one run: [owner_count]. */
 void asked_table_begin(const struct asked_step *step, const struct asked_shape *shape, uint32_t table, size_t *value,
                        size_t *piece);
 /* Sets the spans of a micro-batch's ticket, after asked_step_close. */

@@ -87,7 +87,8 @@ struct bsp {
     uint32_t lane_next;        /* where lanes are folded: the lane that ends next */
     /* shared */
     _Alignas(64) _Atomic uint64_t shared_open_step; /* whose slots are admitted */
-    /* Stages that are not through with a bucket's phase; buckets that are not through with the phase of sums. */
+    /* Stages that are not through with a bucket's phase;
+     * buckets that are not through with the phase of sums. */
     _Alignas(64) _Atomic uint32_t shared_left[EXCHANGE_BUCKETS_MAX][PHASE_COUNT], shared_sums_left;
     _Atomic uint32_t shared_updates_left;                 /* buckets that are not through with updates               */
     _Atomic uint32_t shared_held;                         /* bit b: sums of bucket b wait for the close; HELD_CLOSED */
@@ -100,7 +101,8 @@ static struct share *share_of(const struct bsp *b, uint32_t stage, uint32_t buck
     return &b->shares[stage * b->bucket_count + bucket];
 }
 
-/* Whether backward passes are cut in pieces that end with buckets. A node without lanes has no such passes. */
+/* Whether backward passes are cut in pieces that end with buckets.
+ * A node without lanes has no such passes. */
 static bool is_cut(const struct bsp *b) { return b->bucket_count > 1 && b->lanes > 0; }
 
 /* --- a step ----------------------------------------------------------------------------------- */

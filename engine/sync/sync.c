@@ -1,4 +1,5 @@
-/* The table of synchronisations, and what they share: sums of gradients, and what a stage sums and updates. */
+/* The table of synchronisations, and what they share: sums of gradients,
+ * and what a stage sums and updates. */
 #include "engine/sync/sync.h"
 
 #include <stdlib.h>

@@ -312,7 +312,8 @@ static status rows_add(struct wsp *wsp, const struct stage *stage, uint64_t wave
     return ST_OK;
 }
 
-/* Rounds below the one returned may be added to rows: own waves that are given; all, when the job's last wave is. */
+/* Rounds below the one returned may be added to rows: own waves that are given;
+ * all, when the job's last wave is. */
 static uint64_t rows_until(const struct wsp_nodes *nodes)
 {
     /* Acquire pairs with wave_give(): the own letter. is_given is set while no worker is at work. */

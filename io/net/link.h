@@ -74,7 +74,8 @@ MUST_USE status links_listen_at(struct links *links, int socket);
 /* Begins to connect, until the clock (clock_ns) says end_ns; LINK_OPENED or LINK_LOST follows. FULL: all
  * link_count links are taken. SYSTEM. */
 MUST_USE status link_connect(struct links *links, const struct address *address, uint64_t end_ns, uint32_t *link);
-/* Ends the link at once: no further event of it comes, its number is free, and its memory is the caller's again. */
+/* Ends the link at once: no further event of it comes, its number is free,
+ * and its memory is the caller's again. */
 void link_close(struct links *links, uint32_t link);
 
 /* `part` must stay until LINK_SENT, or until link_close. */

@@ -73,7 +73,8 @@ struct reader_column {
     float mean, scale;
 };
 #define READER_LOG_Q_HIT 1e30f
-/* Set in the key of a target that is no word, where such a target is kept; the rest is the key of its text. */
+/* Set in the key of a target that is no word, where such a target is kept;
+ * the rest is the key of its text. */
 #define READER_UNKNOWN (UINT64_C(1) << 63)
 
 /* A kind of nodes of trees, and what its nodes must have. */
@@ -145,7 +146,8 @@ struct source_share;
 struct histories; /* io/read/histories.h */
 struct reader_options {
     enum reader_format format;
-    /* Separated by commas; "-" is standard input; a file that starts with the magic of gzip or zstd is unpacked. */
+    /* Separated by commas; "-" is standard input; a file that starts with the magic
+     * of gzip or zstd is unpacked. */
     const char *paths;
     struct reader_schema schema;
     enum reader_part lines; /* with held_out: the part that is held out, 0 .. 1                             */
@@ -170,7 +172,8 @@ struct reader_options {
      * key, and with negatives; a label of that column is then 0. Else the example is left out
      * and counted. For ranking, too. */
     bool unknown_keep;
-    /* NULL, or the texts to read in place of files; `paths` is for messages, and malformed lines never fail. Kept. */
+    /* NULL, or the texts to read in place of files; `paths` is for messages,
+     * and malformed lines never fail. Kept. */
     const struct reader_texts *texts;
     /* or NULL. One thread then reads; for data in file order, without a cache */
     const struct reader_listener *listener;

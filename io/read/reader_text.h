@@ -87,7 +87,8 @@ MUST_USE status reader_text_line(struct reader_text *text, bool *over);
 
 /* Keeps a mark before the next example, with the place that is given; fills in the mark's other members. */
 void reader_text_mark(struct reader_text *text, const struct reader_mark *place);
-/* Keeps a mark where a file begins; sooner, if there is no mark in its middle. `ahead`: bytes read behind it. */
+/* Keeps a mark where a file begins; sooner, if there is no mark in its middle.
+ * `ahead`: bytes read behind it. */
 void reader_text_mark_file(struct reader_text *text, uint32_t path, bool is_plain, uint64_t ahead);
 /* Keeps a mark, if one is due, where the next line of the buffer begins. Fails as reader_stream_line. */
 MUST_USE status reader_text_mark_line(struct reader_text *text);

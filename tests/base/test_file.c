@@ -496,7 +496,8 @@ static void file_path_join__with_and_without_slash__one_slash(void **state)
     }
 }
 
-/* What is cut must not name another file: here the directory itself is there, and so is every beginning of the path. */
+/* What is cut must not name another file: here the directory itself is there,
+ * and so is every beginning of the path. */
 static void file_path_join__longer_than_a_path__is_refused(void **state)
 {
     (void)state;

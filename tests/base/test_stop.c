@@ -1,4 +1,5 @@
-/* Signals that ask runs to stop: each in a process of its own, whose exit status says what has become of it. */
+/* Signals that ask runs to stop: each in a process of its own, whose exit status
+ * says what has become of it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -114,7 +114,8 @@ static void bce_logits_forward__extreme_logits__are_finite(void **state)
     }
 }
 
-/* Runs a head over one row of `cols` columns and a second input of `second_cols` (0: none), and returns its output. */
+/* Runs a head over one row of `cols` columns and a second input of `second_cols` (0:
+ * none), and returns its output. */
 static float head_value(op_id op, const void *attr, size_t attr_bytes, const float *first, uint32_t cols,
                         const float *second, uint32_t second_cols)
 {
@@ -153,7 +154,8 @@ static void losses_forward__known_inputs__known_outputs(void **state)
         {OP_ID_squared, {.weight = 3}, {1.5f}, 1, {-0.5f}, 1, 12},
         {OP_ID_hinge, {.weight = 2, .margin = 0.5f}, {1}, 1, {0.75f}, 1, 0.5},
         {OP_ID_hinge, {.weight = 2, .margin = 0.5f}, {1}, 1, {0.25f}, 1, 0},
-        /* -log sigmoid(1 - log(2 / 4)) - log(1 - sigmoid(2 - log(2 / 8))), the last a hit; log(1/4), log(1/8). */
+        /* -log sigmoid(1 - log(2 / 4)) - log(1 - sigmoid(2 - log(2 / 8))),
+         * the last a hit; log(1/4), log(1/8). */
         {OP_ID_nce,
          {.weight = 1, .corrects = 1},
          {1, 2, 5},

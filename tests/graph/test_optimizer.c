@@ -1,4 +1,5 @@
-/* Optimizers: hand-computed steps, many random steps against the rules in double, and the reading of their text. */
+/* Optimizers: hand-computed steps, many random steps against the rules in double,
+ * and the reading of their text. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

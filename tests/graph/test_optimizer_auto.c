@@ -73,7 +73,8 @@ static void optimizer_auto__layers_of_the_model__decide_the_rates(void **state)
     rules_are(CELLS, NULL, layers, rows_below_layers);
 }
 
-/* A key that occurs once has a gradient that is the smaller the larger the batch, and so has what rows begin with. */
+/* A key that occurs once has a gradient that is the smaller the larger the batch,
+ * and so has what rows begin with. */
 static void optimizer_auto__larger_batch__begins_with_less(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* What the tests of methods share: a number that stands for all that a search has found. Include after cmocka.h. */
+/* What the tests of methods share: a number that stands for all that a search has
+ * found. Include after cmocka.h. */
 #ifndef HETERPS_TESTS_SCHED_SEARCH_FIXTURE_H
 #define HETERPS_TESTS_SCHED_SEARCH_FIXTURE_H
 

@@ -1,4 +1,5 @@
-/* Tasks on places and links: times counted by hand, fairness by its definition, and rules that random graphs keep. */
+/* Tasks on places and links: times counted by hand, fairness by its definition,
+ * and rules that random graphs keep. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

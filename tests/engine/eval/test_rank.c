@@ -395,7 +395,8 @@ static void evaluate__pairs__recall_hit_rate_ndcg_without_what_is_excluded(void 
     setup_close(&s);
 }
 
-/* All words score alike: as one of 20 equals a target is in the middle of them, and the first words are the best. */
+/* All words score alike: as one of 20 equals a target is in the middle of them,
+ * and the first words are the best. */
 static void rank__equal_scores__middle_place_and_first_words(void **state)
 {
     (void)state;

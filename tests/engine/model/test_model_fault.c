@@ -77,7 +77,8 @@ static void saving_filled_begin(void *context)
     fixture_fill(&s->model, 2, ROWS);
 }
 
-/* Whatever is there is whole, and the newest save is the new one if that was said to be done, else one of the two. */
+/* Whatever is there is whole, and the newest save is the new one if that was said to be
+ * done, else one of the two. */
 static void saving_end(void *context, status st)
 {
     struct saving *s = context;

@@ -1,4 +1,5 @@
-/* Warm starts from files that were made elsewhere: names, shapes, types and orders of tensors, and rows of tables. */
+/* Warm starts from files that were made elsewhere: names, shapes, types and orders
+ * of tensors, and rows of tables. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

@@ -24,7 +24,8 @@ static const char model_text[] = "[model]\nname = numbers\n"
                                  "[loss bce]\ninput = y\n"
                                  "[train]\nbatch = 32\nmicro = 2\nlanes = 8\nepochs = 2\noptimizer = adam 0.01\n";
 
-/* Tables: two look-ups of one, a mean and a list, rules with and without counters and one that reads shows. */
+/* Tables: two look-ups of one, a mean and a list, rules with and without counters
+ * and one that reads shows. */
 static const char tables_text[] = "[model]\nname = tables\n"
                                   "[data]\ndense = I1..I3\nsparse = C1..C9\nshuffle = 50\n"
                                   "[table emb]\ndim = 4\ninit = uniform 0.1\noptimizer = adagrad 0.05\n"

@@ -115,7 +115,8 @@ static void nodes__some_without_lanes__one_nodes_bytes(void **state)
     text = model_text;
 }
 
-/* Passes that end with a whole step, with a step of one example, and with one that ends in the middle of a lane. */
+/* Passes that end with a whole step, with a step of one example,
+ * and with one that ends in the middle of a lane. */
 static void nodes__passes_of_any_length__one_nodes_bytes(void **state)
 {
     (void)state;
@@ -248,7 +249,8 @@ static void nodes__rows_come_and_go__one_nodes_bytes(void **state)
     text = model_text;
 }
 
-/* Any node wants to stop, the first too, or all at once: all stop after the same step, which is near, and go on. */
+/* Any node wants to stop, the first too, or all at once: all stop after the same step,
+ * which is near, and go on. */
 static void nodes__one_wants_to_stop__all_stop_behind_the_same_step(void **state)
 {
     (void)state;
@@ -343,7 +345,8 @@ static uint64_t all_rows(uint32_t table)
     return count;
 }
 
-/* A training that goes from nodes to other nodes and to one, by saves at any step, one of which is of one node. */
+/* A training that goes from nodes to other nodes and to one, by saves at any step,
+ * one of which is of one node. */
 static void saved_and_resumed(const char *const *set)
 {
     static const struct cut by[] = {{3, {0, 3, 6, 8}}, {5, {0, 1, 4, 5, 7, 8}}, {2, {0, 3, 8}}};
@@ -589,7 +592,8 @@ static void nodes__one_cannot_save__all_say_so(void **state)
     text = model_text;
 }
 
-/* The check before a save reads rows as they are, on the node that has the step's last example and on no other. */
+/* The check before a save reads rows as they are, on the node that has the step's
+ * last example and on no other. */
 static void nodes__checked_between_jobs__by_rows_as_they_are(void **state)
 {
     (void)state;

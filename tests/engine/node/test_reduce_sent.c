@@ -101,7 +101,8 @@ static void nodes__some_without_lanes__no_float_goes_to_who_reads_none(void **st
             uint64_t runs = 0;
             for (uint32_t p = 0; p < x->piece_count; p++) runs += x->pieces[p].node == n;
             const uint64_t bytes = 3 * 4 * (runs * (all - own) + own * (computing - (lanes > 0)));
-            /* Losses or a word in each step; of the first one grants, and news of all that it has read ahead. */
+            /* Losses or a word in each step; of the first one grants,
+             * and news of all that it has read ahead. */
             const uint64_t others = cut->node_count - 1, words = 3 * 8 * (lanes ? 2 * lanes : 1) * others,
                            ahead = n ? 0 : others * (8 * 3 + sizeof(struct exchange_news) * (3 + EXCHANGE_NEWS));
             assert_in_range(net.bytes[n], bytes + words, bytes + words + ahead);
@@ -318,7 +319,8 @@ static void nodes__rows_that_come_early_spoilt__refused(void **state)
     post_seen = NULL;
 }
 
-/* What nodes tell each other of rows that are too many: messages, their bytes, and how one of them is spoilt. */
+/* What nodes tell each other of rows that are too many: messages, their bytes,
+ * and how one of them is spoilt. */
 static struct {
     _Atomic uint64_t messages, bytes, most_bytes;
     int spoilt;
@@ -368,7 +370,8 @@ static void nodes__rows_that_are_too_many__a_word_a_row(void **state)
     post_seen = NULL;
 }
 
-/* Buckets cover all parameters once, the last layers' in the last; each has as much as is asked for, but the first. */
+/* Buckets cover all parameters once, the last layers' in the last;
+ * each has as much as is asked for, but the first. */
 static void exchange_buckets__any_least__each_float_in_one(void **state)
 {
     (void)state;
@@ -477,7 +480,8 @@ static struct reduce *second_open(struct training *t)
     return t->reduce;
 }
 
-/* The second node asks for rows of its first step: three of table emb, of the first node, and none of its own. */
+/* The second node asks for rows of its first step: three of table emb,
+ * of the first node, and none of its own. */
 #define ASKED_FLOATS 12u
 #define BITS         8u /* bytes */
 static void three_ask(struct reduce *r)

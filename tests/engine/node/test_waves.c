@@ -384,7 +384,8 @@ static void assert_same_keys(struct store *store, const struct keys expected[2])
 
 #define MIDDLE 7u
 
-/* The keys that one node under bsp has in the middle of a pass, of the same examples; its reader stops there. */
+/* The keys that one node under bsp has in the middle of a pass,
+ * of the same examples; its reader stops there. */
 static void keys_expected(struct keys expected[2])
 {
     struct training t;

@@ -13,7 +13,8 @@
 
 #include <math.h>
 
-/* Layers: 0 e, 1 x, 2 h1, 3 y, 4 bce. The table is looked up twice, and C1 twice as well: its keys count once. */
+/* Layers: 0 e, 1 x, 2 h1, 3 y, 4 bce. The table is looked up twice,
+ * and C1 twice as well: its keys count once. */
 static const char model_text[] = "[model]\nname = rules\n"
                                  "[data]\ndense = I1..I3\nsparse = C1..C6\n"
                                  "[table emb]\ndim = 5\ninit = uniform 0.1\noptimizer = adagrad 0.05\n"

@@ -148,7 +148,8 @@ static void regret_of(struct regret *regret, const struct training *t, const dou
     }
 }
 
-/* Trains in jobs of job_steps (0: in one), and returns how far from `best` the weights were at most between them. */
+/* Trains in jobs of job_steps (0: in one), and returns how far from `best` the weights
+ * were at most between them. */
 static double run(const char *sync, const char *optimizer, uint32_t epochs, uint64_t job_steps,
                   const double best[WEIGHTS], struct regret *regret, struct pipeline_figures *figures)
 {
@@ -289,7 +290,8 @@ static void wsp__nodes__regret_stays_under_theorem_1(void **state)
     nodes_close();
 }
 
-/* Without a clock there is no bound beforehand; with what was missing in the end in its place, the same holds. */
+/* Without a clock there is no bound beforehand; with what was missing in the end
+ * in its place, the same holds. */
 static void asp__logistic_regression__regret_shrinks(void **state)
 {
     (void)state;

@@ -330,7 +330,8 @@ static void profile_measure__slowed_type__takes_so_many_times_as_long(void **sta
         CPU "[type slow]\ndevice = cpu\nslow = fc 4\nprice_per_hour = 0.01\nlimit = 4\n"
             "[type later]\ndevice = cpu\nslow = fc 4\nslow_from = 10\nprice_per_hour = 0.01\nlimit = 4\n" GOAL;
     assert_profiled(&p, network_text, cluster, (struct profile_options){.seconds = 0.3});
-    /* As the cpu device does it: what is measured once, times the factor; updates of parameters by fc's factor. */
+    /* As the cpu device does it: what is measured once, times the factor;
+     * updates of parameters by fc's factor. */
     assert_true(fabs(oct(&p, H1, 1) / oct(&p, H1, 0) - 4) < 1e-6);
     assert_true(fabs(oct(&p, E, 1) / oct(&p, E, 0) - 1) < 1e-6);
     assert_true(instance_time(&p.instance, H2, 1)->alpha - instance_time(&p.instance, H2, 0)->alpha < 1e-6);

@@ -55,7 +55,8 @@ static double figure(const char *text, const char *name)
     return at ? strtod(at + strlen(begin), NULL) : (double)NAN;
 }
 
-/* Each value comes behind a head of its own name, which says a type and what it is; no head comes twice, or alone. */
+/* Each value comes behind a head of its own name, which says a type and what it is;
+ * no head comes twice, or alone. */
 static void assert_has_heads(const char *text)
 {
     char name[128] = "", help[160], type[16], line[1024];

@@ -1,4 +1,5 @@
-/* The pages as a browser gets them: facts of the model, a form of its columns and what it answers, figures. */
+/* The pages as a browser gets them: facts of the model, a form of its columns
+ * and what it answers, figures. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -193,7 +193,8 @@ static void block__as_many_distinct_keys_as_a_code_holds_and_one_more__are_read_
     }
 }
 
-/* Rows of several pieces, given in an order that is drawn, some twice, are those that block_take gives in theirs. */
+/* Rows of several pieces, given in an order that is drawn, some twice,
+ * are those that block_take gives in theirs. */
 static void block_group__pieces_in_any_order__are_the_rows(void **state)
 {
     (void)state;

@@ -83,7 +83,8 @@ static void scene_begin(struct scene *s)
     unlink(s->path);
 }
 
-/* Of block n: from one head's bytes up, a multiple of 8, some of whole pages; its bytes are made of its number. */
+/* Of block n: from one head's bytes up, a multiple of 8, some of whole pages;
+ * its bytes are made of its number. */
 static uint32_t bytes_of(uint32_t n)
 {
     return n % 7 == 0 ? (uint32_t)CACHE_PAGE * (1 + n % 3) : (uint32_t)(BLOCK_HEAD_BYTES + n * 136 % 12000) / 8 * 8;

@@ -1,4 +1,5 @@
-/* The format pairs: which pairs a line gives, what vocabularies leave of them, and what is wrong with a line. */
+/* The format pairs: which pairs a line gives, what vocabularies leave of them,
+ * and what is wrong with a line. */
 #include "io/read/histories.h"
 #include "tests/io/read/text_test.h"
 

@@ -256,7 +256,8 @@ static void rows_come_back_as_they_went(void **state)
     }
 }
 
-/* Keys that nobody has are taken for others', while cleaning moves those: none is found, and every row stays itself. */
+/* Keys that nobody has are taken for others', while cleaning moves those: none is found,
+ * and every row stays itself. */
 static void false_candidates_do_not_keep_cleaning_from_its_work(void **state)
 {
     (void)state;
@@ -407,7 +408,8 @@ static void failure_of_a_drive_is_said(void **state)
     }
 }
 
-/* Rows of blocks that a save has had come back as saved; those behind them, of the same segment too, do not. */
+/* Rows of blocks that a save has had come back as saved; those behind them,
+ * of the same segment too, do not. */
 static void rows_of_given_stretches_come_back_as_saved(void **state)
 {
     (void)state;

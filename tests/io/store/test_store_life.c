@@ -1,4 +1,5 @@
-/* Rows that come and go, at the store: whether a table is too full is known though rows are still on their way. */
+/* Rows that come and go, at the store: whether a table is too full is known though
+ * rows are still on their way. */
 #include "tests/io/io_test.h"
 
 #include "io/store/admission.h"

@@ -21,7 +21,8 @@
 #define EXAMPLES_AHEAD 2u
 #define ROWS_AHEAD     48u
 #define LINES_AHEAD    96u /* ... but no more cache lines than these */
-/* Backward: keys of a block, whose gradients are asked for at once; uniques of one piece that lie side by side. */
+/* Backward: keys of a block, whose gradients are asked for at once;
+ * uniques of one piece that lie side by side. */
 #define BLOCK_KEYS  64u
 #define RUN_UNIQUES 16u
 /* Vectors of a row that are summed in registers at once. */
@@ -162,7 +163,8 @@ ALWAYS_INLINE void bag_rows(const struct bag_call *call, const float *value, flo
     memset(out, 0, (width - (end - begin) * dim) * sizeof *out);
 }
 
-/* Pools one field of one example into the columns at `out` and `argmax`; returns the number of its columns. */
+/* Pools one field of one example into the columns at `out` and `argmax`;
+ * returns the number of its columns. */
 ALWAYS_INLINE uint32_t bag_pool(const struct bag_call *call, const float *value, uint32_t s, float *out,
                                 uint32_t *argmax, uint32_t begin, uint32_t end)
 {

@@ -64,7 +64,8 @@ struct product {
     float *packed; /* [packed_floats], 64-byte aligned: set between product_cut() and product_pack()        */
 };
 
-/* Cuts the product into piece_count pieces for a team of `members`, and the packing before into pack_count pieces. */
+/* Cuts the product into piece_count pieces for a team of `members`, and the packing
+ * before into pack_count pieces. */
 void KERNEL(product_cut)(struct product *p, uint32_t members);
 /* Packs a piece. All pieces are packed before the first product_piece(). */
 void KERNEL(product_pack)(const struct product *p, uint32_t piece);

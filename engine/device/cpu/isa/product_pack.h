@@ -68,7 +68,8 @@ static inline void pack_rows(float *panels, const float *right, size_t right_ter
     }
 }
 
-/* Adds sums of lanes, a vector each, in their order along the tree; lane_vectors_end() returns the sum of all. */
+/* Adds sums of lanes, a vector each, in their order along the tree;
+ * lane_vectors_end() returns the sum of all. */
 struct lane_vectors {
     vf sum[LANE_LEVELS];
     uint32_t count, lane;

@@ -104,7 +104,8 @@ static void pack_piece(void *context, uint32_t piece, void *scratch)
     }
 }
 
-/* Makes a piece's queries, times scale and inverse norm [PIECE_ROWS, D], then its logits [PIECE_ROWS, N_stride]. */
+/* Makes a piece's queries, times scale and inverse norm [PIECE_ROWS, D],
+ * then its logits [PIECE_ROWS, N_stride]. */
 static float *logits_make(const struct shared_call *call, uint32_t begin, uint32_t end, void *scratch)
 {
     float *query = scratch, *logits = query + (size_t)PIECE_ROWS * call->at.D_stride;
@@ -154,7 +155,8 @@ static void forward_piece(void *context, uint32_t piece, void *scratch)
     }
 }
 
-/* Columns [d, d + chains * VF) of sums[r] = sum over i < count of weight[r * row + i * step] * x[i], each [D]. */
+/* Columns [d, d + chains * VF) of sums[r] = sum over i < count of weight[r * row +
+ * i * step] * x[i], each [D]. */
 ALWAYS_INLINE void sums_block(const uint32_t rows, const uint32_t chains, const float *weight, size_t row, size_t step,
                               uint32_t count, const float *x, uint32_t D, uint32_t d, float *sums, size_t sums_stride)
 {
@@ -214,7 +216,8 @@ static void gradient_put(const struct shared_call *call, float *grad, bool adds,
     }
 }
 
-/* Makes G's row from a row of logits: the loss's gradient, times scale. Returns the gradient of b's own target. */
+/* Makes G's row from a row of logits: the loss's gradient, times scale.
+ * Returns the gradient of b's own target. */
 static float dlogits_make(const struct shared_call *call, uint32_t b, const float *logits, float *G)
 {
     const float *row = row_of(call->row, b), scale = loss_scale(call->c, call->n, b) * call->attr.scale;

@@ -138,7 +138,8 @@ static void sim__any_stages__moves_what_crosses_the_cuts(void **state)
     }
 }
 
-/* Rows, parameters and losses of what is on sim do not move, and what is on cpu beside it trains on finite numbers. */
+/* Rows, parameters and losses of what is on sim do not move, and what is on cpu beside it
+ * trains on finite numbers. */
 static void sim__loss_on_sim__is_zero_and_nothing_moves(void **state)
 {
     (void)state;
