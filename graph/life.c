@@ -172,7 +172,7 @@ static uint64_t place_end_max(const struct places *p, uint64_t offset)
 }
 
 /* Goes through time; at each birth asks whether a live activation begins before the new one's
- * end and ends behind its begin. */
+ * end and ends after its begin. */
 static uint32_t collision_find(struct places *p)
 {
     const struct graph *g = p->g;

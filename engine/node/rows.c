@@ -5,10 +5,10 @@
  * changes their values. It sends the rows that both steps share when it has updated for the step before:
  *
  *     asker   ──letter──▶  owner  ──EARLY: bits, values──▶  asker        while the step before is computed
- *                                 ──ROWS: the other values──▶            behind its update
+ *                                 ──ROWS: the other values──▶            after its update
  *
  * EARLY has a bit for each key of the letter: whether the row is shared. Where rows of any table come and go,
- * or RAM lacks room for the rows of two steps, an owner finds the rows of all tables behind the update, and
+ * or RAM lacks room for the rows of two steps, an owner finds the rows of all tables after the update, and
  * sends all of them in ROWS. Letters are settled in order of askers, so rows have the same numbers in every
  * run: all rows of a step wait for a letter that is late, but for those of askers before its own. A step is
  * open when all its rows, and the values of the step before, have come. */

@@ -1,5 +1,5 @@
 /* An evaluation by several nodes, all in this process: figures that are one node's to the last digit, for any
- * cut of lanes, while training goes on before and behind; what one node fails with, all are told. */
+ * cut of lanes, while training goes on before and after; what one node fails with, all are told. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -15,7 +15,7 @@
 #define ROWS 7u
 
 /* Calls `act` with the n-th allocation failing, for the first n and then some of all that it has
- * (FAULT_ALL=1: all, which takes minutes); each time behind `before`. It may fail as whatever the
+ * (FAULT_ALL=1: all, which takes minutes); each time after `before`. It may fail as whatever the
  * library or the kernel makes of it, but only when an allocation has failed. Returns how many
  * failures had MEMORY as their code. */
 static int64_t each_fails(const char *what, void (*before)(void *), status (*act)(void *),
