@@ -77,7 +77,7 @@ struct product_args {
     struct product_result result; /* dweight: [part][rows, cols], contiguous */
     struct product_factor output; /* of the layer before; din, with activation */
     const float *bias;            /* [cols] or NULL; forward */
-    uint32_t rows, cols, terms;   /* the one that the micro-batch decides: its most */
+    uint32_t rows, cols, terms;   /* of the one that depends on the micro-batch: its greatest value */
     uint32_t groups, activation, adds, part_terms;
     float slope;
     uint32_t pass, parts; /* for kernels of packed factors, whose blocks go through all tiles of all parts */

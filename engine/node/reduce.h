@@ -56,7 +56,8 @@ struct reduce_options {
     /* [node_count + 1], kept: node n has the lanes [lane_begin[n], lane_begin[n + 1]); node 0 has some. */
     const uint32_t *lane_begin;
     uint64_t slices, rows; /* bit n: node n has a slice, has rows; 0: all have                       */
-    /* Kept, and gets its extents: nodes have stages, and nothing above counts. NULL: nodes have lanes. */
+    /* Kept, and gets its extents. Unless NULL, nodes have stages: then lane_begin, slices and rows do not
+     * count. */
     struct exchange_stages *stages;
     bool has_waves;          /* nodes are workers that exchange waves (engine/sync/waves.h): no lanes */
     uint64_t bucket_floats;  /* the least of a bucket; 0: there is one bucket                         */

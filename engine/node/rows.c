@@ -243,8 +243,8 @@ static bool letter_expect(struct reduce *r, uint32_t from, uint64_t step, uint64
     if (r->owned == NULL || !has_lanes(r, from)) return false;
     message->step = r->peers[from].next_letter;
     /* Of a later step nobody can ask: the step before is open at nobody until it has this node's
-     * values, which follow its update for the step before that. That update reads what the
-     * letter would take the place of. */
+     * values, which follow its update for the step before that. That update reads the letter whose
+     * place this one would take. */
     if (message->step > r->updated_until + 1) return false;
     message->bytes = bytes < most ? bytes : most;
     message->part[0].iov_base = owned_letter_place(r->owned, from, message->step);

@@ -218,7 +218,7 @@ static bool part_take(struct parts *parts, uint32_t count, uint32_t *part)
 /* Takes the replica's own part, whose state is in its memory. */
 static bool part_take_own(struct parts *parts, uint32_t count, uint32_t own, uint32_t *part)
 {
-    /* Acquire, as above; the bit decides who takes the part. */
+    /* Acquire, as in part_take(); the bit decides who takes the part. */
     if (atomic_load_explicit(&parts->shared_next, memory_order_acquire) >= count) return false;
     const uint64_t bit = UINT64_C(1) << own;
     *part = own;

@@ -115,7 +115,7 @@ static inline uint64_t waves_letters_added(const struct exchange_waves *x)
 {
     uint64_t least = UINT64_MAX;
     for (uint32_t i = 0; i < x->stage_count; i++) {
-        /* Acquire: as above. */
+        /* Acquire, as in waves_sums_added(). */
         const uint64_t added = atomic_load_explicit(&x->added[i].shared_letters, memory_order_acquire);
         least = added < least ? added : least;
     }

@@ -410,7 +410,7 @@ bool wsp_nodes_begins(struct wsp *wsp, uint64_t step)
 
 void wsp_nodes_forward(struct wsp *wsp, const struct stage *stage, uint64_t number)
 {
-    /* Acquire pairs with waves_step(), as above. */
+    /* Acquire pairs with waves_step(): the sums, and the letters. */
     const uint64_t here = atomic_load_explicit(&wsp->nodes->x->shared_rounds, memory_order_acquire);
     CHECK(here >= rounds_needed(wsp, number));
     const status st = rounds_add(wsp, stage, wsp->sync.site.is_exact ? rounds_needed(wsp, number) : here);

@@ -68,7 +68,7 @@ static void pins_enter(void)
     while (atomic_flag_test_and_set_explicit(&pins_lock, memory_order_acquire)) continue;
 }
 static void pins_leave(void) { atomic_flag_clear_explicit(&pins_lock, memory_order_release); }
-/* That of this memory, NULL: a free one; or NULL. */
+/* The pin of `memory`; for memory NULL a free pin. NULL: there is none. */
 static struct pin *pin_find(const void *memory)
 {
     for (uint32_t i = 0; i < PINS_MAX; i++)
