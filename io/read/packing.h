@@ -10,7 +10,7 @@
 
 enum packing { PACKING_NONE, PACKING_GZIP, PACKING_ZSTD };
 
-/* So many first bytes tell. */
+/* The first bytes of a file, which tell how it is packed. */
 #define PACKING_MAGIC_BYTES 10
 /* What zstd's levels up to 19 use; and the most that a file's first frame may ask
  * for, as zstd itself does. */

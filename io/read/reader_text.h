@@ -99,7 +99,7 @@ const struct reader_mark *reader_text_marks(const struct reader *reader, uint32_
 /* Keeps the given marks up to the one where the pass goes on. */
 void reader_text_marks_take(struct reader_text *text, const struct reader_mark *mark, uint32_t count);
 
-/* Up to so many bytes of empty lines at the end of a file or a text, behind a first one, do not count. */
+/* Bytes of empty lines at the end of a file or a text, behind a first one, that at most do not count. */
 #define READER_EMPTY_LINES_BYTES 4096u
 /* Whether these bytes are empty lines, the last of which may lack its end. */
 bool reader_lines_are_empty(const char *at, const char *end);

@@ -361,7 +361,7 @@ static void warm_start__strict__neither_side_may_have_more(void **state)
     assert_ok(told_with(&model, &options));
     assert_told("initial values: table emb (absent)\n         not in the graph: extra\n");
     model_close(&model);
-    /* Only so many names. */
+    /* Of many names only some are told. */
     for (int i = 0; i < 10; i++) {
         char name[40];
         snprintf(name, sizeof name, "strict/more%d.npy", i);

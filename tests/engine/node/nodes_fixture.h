@@ -61,7 +61,7 @@ static inline uint64_t seeds_or(uint64_t usual)
 #define SEEDS seeds_or(SEEDS_USUAL)
 
 static char data_path[128];
-static const char *data = data_path; /* that trainings read, of so many rows */
+static const char *data = data_path; /* that trainings read, of `rows` rows */
 FIXTURE static uint64_t rows = DATA_ROWS;
 
 FIXTURE static int group_open(void **state)
@@ -126,7 +126,7 @@ static struct runner runners[POST_NODES_MAX];
 
 static uint64_t node_slices, node_rows; /* who has some; 0: all */
 static uint64_t node_ram_bytes;         /* of each node, beside a disk; 0: there is no disk */
-static uint32_t node_waves;             /* nodes are workers, whose waves have so many minibatches; 0: lanes */
+static uint32_t node_waves;             /* minibatches of a wave where nodes are workers; 0: nodes have lanes */
 static bool node_post_is_prompt;        /* no message is held back */
 static const char *node_plan;           /* of every second worker; NULL: one stage */
 /* At each node before any thread of it runs; NULL: nobody looks. */
@@ -210,7 +210,7 @@ FIXTURE static struct outcome alone(const char *const *set)
     return outcome;
 }
 
-/* What one node has after so many steps. */
+/* What one node has after `step` steps. */
 FIXTURE static uint64_t alone_until(const char *const *set, uint64_t step)
 {
     struct training t;

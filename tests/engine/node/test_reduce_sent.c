@@ -349,8 +349,8 @@ static void nodes__rows_that_are_too_many__a_word_a_row(void **state)
     static const char *const set[] = {"emb.rows=200", "store.period=3", NULL};
     text = tables_text;
     post_seen = bins_see;
-    static const char *const words[] = {"", "sent counts of rows that are not in the ", "sent counts of rows that are not in the ",
-                                        "nodes have counted "};
+    static const char *const words[] = {"", "sent counts of rows that are not in the ",
+                                        "sent counts of rows that are not in the ", "nodes have counted "};
     for (int spoilt = 0; spoilt < 4; spoilt++) {
         memset(&bins_seen, 0, sizeof bins_seen);
         bins_seen.spoilt = spoilt;
@@ -539,7 +539,7 @@ static void rows_give(struct reduce *r, uint32_t floats)
 
 static bool is_open(const struct reduce *r) { return atomic_load(&r->exchange.rows.shared_step) == 8; }
 
-/* Early rows come once at most, and before the others, which are then so many fewer. */
+/* Early rows come once at most, and before the others, which are then fewer by their number. */
 static void reduce_place__early_rows_out_of_turn__refused(void **state)
 {
     (void)state;

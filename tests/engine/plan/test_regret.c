@@ -37,7 +37,7 @@
 #define PATTERNS     (1u << COLUMNS)
 #define BATCH        4u
 #define PASS_STEPS   12800u
-#define EPOCHS_MAX   SCALED(32u, 2u) /* so many that the bound says something */
+#define EPOCHS_MAX   SCALED(32u, 2u) /* enough for the bound to say something */
 #define EPOCHS_FEW   SCALED(4u, 1u)
 #define EPOCHS_NODES SCALED(2u, 1u)
 #define IN_FLIGHT    3u

@@ -39,7 +39,7 @@ FIXTURE static int session_fixture_open(void **state)
     return 0;
 }
 
-/* The same, with data of so many examples and 100 others to evaluate on;
+/* The same, with data of `examples` examples and 100 others to evaluate on;
  * their paths have room for 256 bytes. */
 FIXTURE static int session_fixture_open_data(void **state, uint32_t examples, char *data_path, char *eval_path)
 {

@@ -435,8 +435,8 @@ static void backward_piece(void *context, uint32_t piece, void *scratch)
     }
 }
 
-/* Two pieces a member, raised to a power of two, but not so many that finding a piece's keys takes
- * longer than adding their gradients. */
+/* Two pieces a member, raised to a power of two, but fewer where finding a piece's keys would take longer
+ * than adding their gradients. */
 static uint32_t backward_piece_count(const struct cpu_work *work, uint32_t key_count)
 {
     uint32_t members = team_member_count(work->team), count = 1;

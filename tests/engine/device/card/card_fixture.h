@@ -288,8 +288,8 @@ FIXTURE static uint64_t card_calls(uint32_t card, enum card_call call)
 {
     return atomic_load(&cards_seen[card].calls[call]);
 }
-/* So many cards of `bytes` each (0: as much as the host gives), which do their work in an order that the seed
- * draws. For those opened later. */
+/* Cards opened later are `count` cards of `bytes` each (0: as much as the host gives), which do their work in
+ * an order that the seed draws. */
 FIXTURE static void cards_are(uint32_t count, uint64_t bytes, uint64_t seed)
 {
     char text[3][24];
