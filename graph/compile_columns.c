@@ -76,7 +76,7 @@ static const struct format {
                      {.names = {"next"}, .text = "next"},
                      false,
                      "next",
-                     "words separated by blanks: an example each word, with those before it in its file"},
+                     "words separated by blanks: an example each word, with the words before it in its file"},
     [DATA_TREES] = {NO_COLUMNS,
                     {.names = {"word", "tree"}, .text = "word, tree"},
                     {.names = {"label"}, .text = "label, the root's number"},

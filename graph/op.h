@@ -142,12 +142,12 @@ struct dropout_attr {
 struct batch_norm_attr {
     float eps, momentum;
 };
-/* Its parameters, in this order; it saves the mean and the variance of its forward pass. */
+/* The parameters of batch_norm, in this order; the op saves the mean and the variance of its forward pass. */
 enum { BATCH_NORM_WEIGHT, BATCH_NORM_BIAS, BATCH_NORM_MEAN, BATCH_NORM_VARIANCE, BATCH_NORM_PARAMS };
 struct data_norm_attr {
     float eps, decay;
 };
-/* Its parameters, in this order. */
+/* The parameters of data_norm, in this order. */
 enum { DATA_NORM_SIZE, DATA_NORM_SUM, DATA_NORM_SQUARE_SUM, DATA_NORM_PARAMS };
 struct softmax_attr {
     uint32_t groups;

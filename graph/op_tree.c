@@ -47,7 +47,7 @@ static const struct cfg_key tree_keys[] = {
      .type = CFG_CHOICE,
      .fallback = "root",
      .unit = "",
-     .meaning = "whose state goes out: the root's, or those of all nodes, the root's first",
+     .meaning = "whose state goes out: the root's, or the states of all nodes, the root's first",
      .offset = offsetof(struct tree_keys, gives),
      .choices = gives_names},
     {.name = "batching",
@@ -55,8 +55,9 @@ static const struct cfg_key tree_keys[] = {
      .fallback = "height",
      .unit = "",
      .meaning = "which nodes of a micro-batch are computed together, never what they are: "
-                "those of a kind and a height; all of a kind that are ready, the lowest kind first; each by itself; as "
-                "an automaton says that compiling learned from trees of data.path, or as agenda where that is shorter",
+                "nodes of a kind and a height; all nodes of a kind that are ready, the lowest kind first; "
+                "each by itself; as an automaton says that compiling learned from trees of data.path, "
+                "or as agenda where that is shorter",
      .offset = offsetof(struct tree_keys, batching),
      .choices = batching_names},
 };

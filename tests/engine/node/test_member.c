@@ -312,7 +312,7 @@ static void launch(uint32_t rank)
     process_start(p, &none);
 }
 
-/* Its links end, and the launcher hears of it. */
+/* A process's links end, and the launcher hears of its end. */
 static void process_end(uint32_t p, bool is_final)
 {
     struct process *me = &process[p];

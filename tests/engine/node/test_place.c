@@ -192,7 +192,7 @@ static void place_from_environment__slurm__node_0_is_on_the_first_host(void **st
         assert_int_equal(p.rank, 3);
         assert_string_equal(address_text(text, &p.address[0]), cases[i].first);
     }
-    /* Its pmi2 sets what MPICH does, too. */
+    /* Slurm's pmi2 sets what MPICH does, too. */
     static const char *const pmi[] = {"PMI_RANK",     "1", "PMI_SIZE", "2", "SLURM_STEP_NODELIST", "10.0.0.[7-8]",
                                       "SLURM_PROCID", "1", NULL};
     assert_ok(place_of(&p, NULL, pmi));

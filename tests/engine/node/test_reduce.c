@@ -99,7 +99,7 @@ static void nodes__any_cut_plans_and_order_of_messages__one_nodes_bytes(void **s
         for (uint64_t seed = 0; seed < SEEDS; seed++) assert_same(expected, &cuts[i], NULL, seed * 31 + i);
 }
 
-/* They serve rows and slices, read nothing, and compute nothing. */
+/* Nodes without lanes serve rows and slices, read nothing, and compute nothing. */
 static void nodes__some_without_lanes__one_nodes_bytes(void **state)
 {
     (void)state;

@@ -224,7 +224,7 @@ static void wsp__logistic_regression__regret_stays_under_theorem_1(void **state)
     printf("# staying at w_0 has regret %.4f: the bound is below that from T = %.0f on; missing at most %" PRIu64
            " of its own, %" PRIu64 " of the other pipeline\n",
            still, needed, figures.staleness.local_max, figures.staleness.global_max);
-    /* It shrinks, as the bound does, and is not bounded for want of moving. */
+    /* Regret shrinks, as the bound does, and is not bounded for want of moving. */
     double first = regret.value[0], last = regret.value[regret.count - 1];
     assert_true(last < first / 4);
     assert_true(last > 0 && last < still / 10);

@@ -55,7 +55,7 @@ static void look(void)
                       NULL);
 }
 
-/* That line says so, and all others nothing. */
+/* The line of `what` says so, and all other lines say nothing. */
 static void assert_alone(const char *what, enum doctor_state state, const char *todo)
 {
     look();

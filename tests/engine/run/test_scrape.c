@@ -152,7 +152,7 @@ static void scrape__what_a_training_tells__is_answered(void **state)
     assert_true(figure(text, "heterps_resident_memory_max_bytes") >= figure(text, "heterps_resident_memory_bytes"));
     assert_non_null(strstr(text, "\nheterps_build_info{version=\""));
 
-    /* It goes on from a save. */
+    /* The training goes on from a save. */
     const struct progress from = {.step = 70, .epoch = 2, .examples = 4480};
     watch->begun(watch->context, feed, &from);
     answers("GET /readyz", "200", "ok");

@@ -345,7 +345,7 @@ static void cache_file_begin__what_is_not_ours__stays(void **state)
     put_file("cache", "precious, too\n");
     scene_open(&s, NULL);
     assert_fails(INVALID, "cache: expected a data cache, or nothing, found another file", cache_file_check(&s.file));
-    /* It has come to the name after the check: the new file goes. */
+    /* The other file has come to the name after the check: the new file goes. */
     blocks_write(&s, 3);
     cache_file_close(&s.file);
     assert_non_null(strstr(told, "renaming: what has come to its name meanwhile is no data cache; no file is kept"));

@@ -234,7 +234,7 @@ static void members_check(const struct pack *p)
     memcpy(all + a_bytes, empty, empty_bytes);
     memcpy(all + a_bytes + empty_bytes, b, b_bytes);
     struct opened o;
-    /* Its name does not say what it is. */
+    /* The file's name does not say how it is packed. */
     assert_ok(open_paths(&o, test_file("members.tsv", all, a_bytes + empty_bytes + b_bytes)));
     for (int pass = 0; pass < 3; pass++) {
         if (pass) assert_ok(source_restart(&o.source));

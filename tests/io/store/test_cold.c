@@ -279,7 +279,7 @@ static void false_candidates_do_not_keep_cleaning_from_its_work(void **state)
                 w.home,
                 &(struct home_row){.key = key_of(rows + round * asked_max + i), .span = nowhere[i], .is_copy = true});
         assert_ok(home_bring(w.home, &batch));
-        /* They are on their way, and what they read is cleaned meanwhile. */
+        /* The rows are on their way, and what they read is cleaned meanwhile. */
         for (uint32_t i = 0; i < asked_max; i++)
             if (w.row[some[i]].is_resident) assert_ok(row_put(&w, some[i]));
         while (!home_has_arrived(w.home, batch)) assert_ok(home_poll(w.home, true));
@@ -444,7 +444,7 @@ static void full_disk_is_said(void **state)
     for (uint32_t r = 0; r <= rows; r++) w.row[r].is_made = w.row[r].is_resident = true;
     for (uint32_t r = 0; r < rows; r++) assert_ok(row_put(&w, r));
     assert_fails(FULL, "raise store.ssd", row_put(&w, rows));
-    /* It can be used when it is full, too: cleaning finds room for all that come and go. */
+    /* A full home can be used, too: cleaning finds room for all rows that come and go. */
     uint64_t random = 3;
     for (uint32_t round = 0; round < 60; round++) {
         static uint32_t some[330];
