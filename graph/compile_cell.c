@@ -450,9 +450,8 @@ void cell_reference_print(FILE *out, bool as_markdown)
         {"0.5", "this number"},
         {"left.STATE right.STATE childN.STATE", "a state of the first, second, N-th child"},
         {"sum(SUM) prod(SUM)", "over all children, of whom child.STATE is one's state"},
-        {"affine(a, b)",
-         "a b W + bias: parameters of this cell, drawn like parameters of an fc; "
-         "affines of the same vectors are one product"},
+        {"affine(a, b)", "a b W + bias: parameters of this cell, drawn like parameters of an fc; "
+                         "affines of the same vectors are one product"},
         {"sigmoid(SUM) tanh(SUM) relu(SUM) softsign(SUM) sin(SUM) cos(SUM)", "element by element"},
     };
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)

@@ -601,8 +601,6 @@ static status known_automaton(void *context, const char *tree, uint32_t kind_cou
 
 struct graph_source graph_source_of(const struct graph *known)
 {
-    return (struct graph_source){.context = (void *)known,
-                                 .words = known_words,
-                                 .moments = known_moments,
-                                 .automaton = known_automaton};
+    return (struct graph_source){
+        .context = (void *)known, .words = known_words, .moments = known_moments, .automaton = known_automaton};
 }

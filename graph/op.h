@@ -236,7 +236,7 @@ struct op_shape {
     const uint32_t *input_keys; /* [input_count]: ids_max of fields, 0 for others                        */
     const uint32_t *program;    /* [program_count]: as the node's                                          */
     uint32_t program_count;
-    uint32_t rules;             /* of the graph (cfg/rules.h): an older graph may have what newer rules refuse */
+    uint32_t rules; /* of the graph (cfg/rules.h): an older graph may have what newer rules refuse */
     /* set by the rule */
     uint32_t output_cols;
     struct {

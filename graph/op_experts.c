@@ -227,8 +227,7 @@ static void gates_backward(const struct experts_run *r, uint32_t b)
         for (uint32_t j = 0; j < last->out_cols && row != GRAPH_NONE; j++) {
             const size_t at = (size_t)row * last->out_cols + j;
             sum += dout[j] * last->out[at];
-            last->dout[at] =
-                r->frame.gate[choice] * dout[j] * activation_slope(last->activation, 0, last->out[at]);
+            last->dout[at] = r->frame.gate[choice] * dout[j] * activation_slope(last->activation, 0, last->out[at]);
         }
         r->frame.dgate[choice] = sum;
     }

@@ -82,15 +82,15 @@ struct exact {
     double a, b; /* the interval of tau */
     /* [T] */
     double *multiplier, *multiplier_best;
-    uint64_t *used;                       /* [T] units on the path */
-    uint64_t *units;                      /* [T] the same, of a coupled path */
-    double cutoff;                        /* only smaller weights matter */
-    bool wants_any;                       /* any path within the limits will do */
-    type_index *types;                    /* [L]: the path */
-    type_index *found_types;              /* [L]: the least one within limits */
-    double found;                         /* its weight; infinite: none */
-    uint32_t *trail;                      /* [L] items of the depth-first search */
-    struct cost_stage *stages;            /* [L] */
+    uint64_t *used;            /* [T] units on the path */
+    uint64_t *units;           /* [T] the same, of a coupled path */
+    double cutoff;             /* only smaller weights matter */
+    bool wants_any;            /* any path within the limits will do */
+    type_index *types;         /* [L]: the path */
+    type_index *found_types;   /* [L]: the least one within limits */
+    double found;              /* its weight; infinite: none */
+    uint32_t *trail;           /* [L] items of the depth-first search */
+    struct cost_stage *stages; /* [L] */
     uint64_t nodes, nodes_max;
     struct label_group *groups; /* [LABEL_GROUPS] */
     uint32_t *scarce;           /* [T] types whose limit a path could break */

@@ -55,7 +55,7 @@ struct command {
     bool opens_positionals; /* they are files to read (inputs.h) */
     /* which files of models its outputs may replace */
     enum model_spare replaces;
-    bool takes_rest;        /* its options begin with a struct command_rest */
+    bool takes_rest; /* its options begin with a struct command_rest */
     /* takes --gpu; starts anew with the CUDA side where there is a card (engine/image/image.h) */
     bool uses_cards;
     /* Does the work; command_run prints its failure. `options`: filled by the flags. */

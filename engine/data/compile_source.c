@@ -140,8 +140,8 @@ static status source_words(void *context, const struct vocabulary_settings *sett
     free(key);
     TRY(st);
     struct word_list list = {.count_min = settings->count_min};
-    st = reader_words_count(&options, settings->column,
-                                   column.ids_max ? column.ids_max : s->settings.data_ids_max, word_take, &list);
+    st = reader_words_count(&options, settings->column, column.ids_max ? column.ids_max : s->settings.data_ids_max,
+                            word_take, &list);
     if (st == ST_OK && list.word_count) qsort(list.word, list.word_count, sizeof *list.word, word_order);
     size_t word_count = list.word_count < settings->words_max ? list.word_count : settings->words_max;
     uint64_t covered_count = 0;

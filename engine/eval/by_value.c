@@ -182,10 +182,9 @@ static void group_tell(const struct by_value *by, const char *set, const struct 
         snprintf(name, sizeof name, "%s: %s other values", column, words_whole(others, other_count));
     for (uint32_t h = 0; h < by->heads.count; h++)
         log_result("by       %s%s%s%s%s: %s (%s examples)", set ? set : "", set ? " " : "", name,
-                   by->heads.count > 1 ? ", " : "",
-                 by->heads.count > 1 ? by->heads.items[h].name : "",
-                 evaluate_figures_text(&by->heads.items[h], false, text, sizeof text),
-                 words_whole(count, g->example_count));
+                   by->heads.count > 1 ? ", " : "", by->heads.count > 1 ? by->heads.items[h].name : "",
+                   evaluate_figures_text(&by->heads.items[h], false, text, sizeof text),
+                   words_whole(count, g->example_count));
     log_event_begin("eval_by");
     if (set) log_event_text("set", set);
     log_event_text("column", column);

@@ -56,10 +56,7 @@ static void piece_put(struct gather *g, const struct piece *piece)
     g->used += (uint32_t)sizeof *piece + padded(piece->bytes);
 }
 
-void gather_put(struct gather *g, uint32_t bytes)
-{
-    piece_put(g, &(struct piece){.step = g->step, .bytes = bytes});
-}
+void gather_put(struct gather *g, uint32_t bytes) { piece_put(g, &(struct piece){.step = g->step, .bytes = bytes}); }
 
 void gather_step_end(struct gather *g, uint64_t step)
 {

@@ -14,8 +14,8 @@
 #include <xxhash.h>
 
 #define VECTORS_BF16 "bf16"
-#define FORMAT      "heterps-model"
-#define HASH_DIGITS 16
+#define FORMAT       "heterps-model"
+#define HASH_DIGITS  16
 /* The first version in which tables are lists of parts. */
 #define MANIFEST_WITH_PARTS 3
 /* The first version in which segments have checksums. */

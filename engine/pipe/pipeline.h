@@ -31,7 +31,7 @@ struct pipeline_options {
     const struct plan *plan; /* kept until close           */
     bool share;              /* stages share the cores, where the plan asks for more than there are          */
     const struct cores *cores;
-    uint32_t core_count;     /* of these, how many the stages may use                                            */
+    uint32_t core_count; /* of these, how many the stages may use */
     /* Other threads that answer on the cores, too. Where they would have no cores of their own, a
      * worker without a task does not spin. */
     uint32_t beside;

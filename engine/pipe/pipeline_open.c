@@ -381,8 +381,7 @@ static status exchange_check(const struct pipeline *p)
                  name, p->graph->header->version);
     }
     for (uint32_t s = 0; s < p->stage_count && !by_stages(p); s++)
-        if (!device_kind_of(p->plan, s)->has_cores &&
-            p->plan->types[p->plan->stages[s].type].device != RESOURCE_PACED)
+        if (!device_kind_of(p->plan, s)->has_cores && p->plan->types[p->plan->stages[s].type].device != RESOURCE_PACED)
             FAIL(INVALID,
                  "training on several nodes needs stages on cores, or a plan that says on which node each lies, "
                  "found stage %u of %u on type %s",

@@ -60,8 +60,7 @@ static void sync_layout(struct sync *s, struct layout *l)
         LAYOUT_TAKE(l, s->squares, (size_t)s->site.pipeline_count * s->block_count);
         if (l->arena) (void)clip_blocks_list(g, 0, g->forward_count, s->blocks);
     }
-    gradients_layout(&s->gradients, l, g, set_count(s),
-                     (uint64_t)shape.batch / shape.lanes * s->lanes.count);
+    gradients_layout(&s->gradients, l, g, set_count(s), (uint64_t)shape.batch / shape.lanes * s->lanes.count);
 }
 
 static status memory_open(struct sync *s)

@@ -160,8 +160,8 @@ static status cuda_copy_rows(struct gpu *gpu, struct gpu_stream *s, void *to, si
                                 .Height = rows};
     if (row_bytes == 0 || rows == 0) return ST_OK;
     TRY(cuda_enter(c));
-    CUDA_TRY(c, cuMemcpy2DAsync, (&copy, s->stream), "copying %zu rows of %zu bytes, %zu and %zu apart, after %s",
-             rows, row_bytes, from_stride, to_stride, s->last);
+    CUDA_TRY(c, cuMemcpy2DAsync, (&copy, s->stream), "copying %zu rows of %zu bytes, %zu and %zu apart, after %s", rows,
+             row_bytes, from_stride, to_stride, s->last);
     s->last = "a copy of rows";
     return ST_OK;
 }

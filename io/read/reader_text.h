@@ -45,8 +45,8 @@ struct reader_text {
     struct reader_counts pass_counts; /* counts where the pass began */
     bool is_started, is_untouched;    /* is_untouched: nothing has been taken since the first path was opened */
     bool is_over;
-    bool is_plain;      /* from the front on each line was parsed, and was an example with nothing to count */
-    bool was_plain;     /* since open: a whole pass was so, of plain_count examples */
+    bool is_plain;  /* from the front on each line was parsed, and was an example with nothing to count */
+    bool was_plain; /* since open: a whole pass was so, of plain_count examples */
     uint64_t plain_count;
     bool is_passing;    /* lines are cut and not parsed */
     bool has_passed;    /* some lines of the pass were not parsed */

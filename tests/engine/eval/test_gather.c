@@ -88,8 +88,7 @@ static void all_do(uint64_t seed)
     taken_count = 0;
     ends_open(seed);
     post_start(&net);
-    for (uint32_t n = 0; n < NODES; n++)
-        assert_int_equal(pthread_create(&ends[n].thread, NULL, end_main, &ends[n]), 0);
+    for (uint32_t n = 0; n < NODES; n++) assert_int_equal(pthread_create(&ends[n].thread, NULL, end_main, &ends[n]), 0);
     for (uint32_t n = 0; n < NODES; n++) assert_int_equal(pthread_join(ends[n].thread, NULL), 0);
     all_close();
 }

@@ -54,10 +54,7 @@ static const char *text = model_text; /* that trainings are of */
 #define SEEDS_USUAL 2u
 #endif
 static inline bool is_long(void) { return getenv("SEEDS") != NULL; }
-static inline uint64_t seeds_or(uint64_t usual)
-{
-    return is_long() ? strtoull(getenv("SEEDS"), NULL, 10) : usual;
-}
+static inline uint64_t seeds_or(uint64_t usual) { return is_long() ? strtoull(getenv("SEEDS"), NULL, 10) : usual; }
 #define SEEDS seeds_or(SEEDS_USUAL)
 
 static char data_path[128];
@@ -92,8 +89,7 @@ static const struct server_cut {
 } server_cuts[] = {
     {{2, {0, 8, 8}}, 0, 0},        {{2, {0, 8, 8}}, 2, 2},          {{3, {0, 3, 8, 8}}, 4, 0},
     {{3, {0, 3, 8, 8}}, 0, 4},     {{3, {0, 8, 8, 8}}, 1, 6},       {{4, {0, 5, 5, 8, 8}}, 10, 5},
-    {{4, {0, 1, 1, 4, 8}}, 13, 2}, {{5, {0, 2, 2, 4, 4, 8}}, 2, 8},
-    {{8, {0, 1, 2, 2, 3, 5, 5, 6, 8}}, 0x24, 0},
+    {{4, {0, 1, 1, 4, 8}}, 13, 2}, {{5, {0, 2, 2, 4, 4, 8}}, 2, 8}, {{8, {0, 1, 2, 2, 3, 5, 5, 6, 8}}, 0x24, 0},
 };
 #define SERVER_CUT_COUNT (sizeof server_cuts / sizeof *server_cuts)
 

@@ -150,14 +150,12 @@ static void nodes__norm_bounded__one_nodes_bytes(void **state)
         const struct outcome expected = alone(sets[k]), free = alone(sets[k] + 1);
         assert_true(expected.model != free.model);
         for (size_t i = 0; i < CUT_COUNT && k == 0; i++)
-            for (uint64_t seed = 0; seed < seeds_or(1); seed++)
-                assert_same(expected, &cuts[i], sets[k], seed * 31 + i);
+            for (uint64_t seed = 0; seed < seeds_or(1); seed++) assert_same(expected, &cuts[i], sets[k], seed * 31 + i);
     }
     const struct outcome expected = alone(sets[1]);
     static const struct cut sixteen[] = {{3, {0, 5, 11, 16}}, {4, {0, 4, 8, 12, 16}}, {2, {0, 1, 16}}};
     for (size_t i = 0; i < 3; i++)
-        for (uint64_t seed = 0; seed < seeds_or(1); seed++)
-            assert_same(expected, &sixteen[i], sets[1], seed * 31 + i);
+        for (uint64_t seed = 0; seed < seeds_or(1); seed++) assert_same(expected, &sixteen[i], sets[1], seed * 31 + i);
 }
 
 /* Each knows in which pass it is, also who reads nothing. */
@@ -507,12 +505,8 @@ static void disk_cut(struct on_disk *d, const struct cut *cut, uint64_t seed)
  * from there, also where some nodes have no lanes, or no rows. */
 static void rows_on_disk(const char *const *set, size_t stride, bool are_counted)
 {
-    static const struct cut by[] = {{1, {0, 8}},
-                                    {2, {0, 3, 8}},
-                                    {3, {0, 1, 2, 8}},
-                                    {4, {0, 2, 3, 6, 8}},
-                                    {5, {0, 1, 4, 5, 7, 8}},
-                                    {8, {0, 1, 2, 3, 4, 5, 6, 7, 8}}};
+    static const struct cut by[] = {{1, {0, 8}},          {2, {0, 3, 8}},          {3, {0, 1, 2, 8}},
+                                    {4, {0, 2, 3, 6, 8}}, {5, {0, 1, 4, 5, 7, 8}}, {8, {0, 1, 2, 3, 4, 5, 6, 7, 8}}};
     struct on_disk d = {.set = set, .are_counted = are_counted};
     early_messages = 0;
     post_seen = early_see;

@@ -311,8 +311,8 @@ static void nodes__rows_that_come_early_spoilt__refused(void **state)
     for (uint32_t n = 0; n < 2; n++) {
         assert_int_equal(runners[n].st, ST_INVALID);
         assert_non_null(strstr(runners[n].failure.message, " early; expected "));
-        assert_non_null(strstr(runners[n].failure.message,
-                               ", as its bits say: it does not train the same graph in the same way"));
+        assert_non_null(
+            strstr(runners[n].failure.message, ", as its bits say: it does not train the same graph in the same way"));
     }
     nodes_close();
     text = model_text;
@@ -471,9 +471,8 @@ static status place_one(struct reduce *r, uint16_t kind, uint64_t step, uint64_t
 static struct reduce *second_open(struct training *t)
 {
     static const uint32_t halves[] = {0, 4, 8}; /* borrowed by what is opened */
-    const struct setup setup = {
-        .threads = 1,
-        .nodes = {.rank = 1, .node_count = 2, .lane_begin = halves, .post = &net.node[1].post}};
+    const struct setup setup = {.threads = 1,
+                                .nodes = {.rank = 1, .node_count = 2, .lane_begin = halves, .post = &net.node[1].post}};
     post_open(&net, 2, 1, 0);
     assert_ok(training_open(t, tables_text, NULL, data_path, &setup));
     reduce_start(t->reduce, 7);

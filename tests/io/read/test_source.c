@@ -290,8 +290,8 @@ static void garbled_check(const struct pack *p)
     memcpy(tail, packed, packed_bytes);
     memcpy(tail + packed_bytes, "leftover", 9);
     assert_ok(open_paths(&o, test_file("tail.gz", tail, packed_bytes + 9)));
-    snprintf(words, sizeof words,
-             "tail.gz: not %s data %s", p->name, p->make == test_gzip ? "at byte" : "between byte");
+    snprintf(words, sizeof words, "tail.gz: not %s data %s", p->name,
+             p->make == test_gzip ? "at byte" : "between byte");
     assert_fails(CORRUPT, words, read_file(&o.source, 5000, copy, sizeof copy, &bytes));
     close_paths(&o);
     free(tail);

@@ -497,10 +497,11 @@ static struct tree_call batch_of(const struct tree_run *r, const struct tree_who
 {
     const struct tree_frame *f = &r->frame;
     uint32_t batch = f->batch[number], row = f->batch_begin[batch];
-    return (struct tree_call){
-        .run = r,
-        .whole = whole,
-         .kind = f->nodes.kind[f->node_at[row]], .row = row, .rows = f->batch_begin[batch + 1] - row};
+    return (struct tree_call){.run = r,
+                              .whole = whole,
+                              .kind = f->nodes.kind[f->node_at[row]],
+                              .row = row,
+                              .rows = f->batch_begin[batch + 1] - row};
 }
 
 struct whole_call {

@@ -44,7 +44,7 @@ struct product {
     float slope;                /* of leaky_relu                                                      */
     const float *output;        /* SLOPES: what the activation gave                                   */
     size_t output_row, output_group;
-    bool adds;       /* SLOPES                                                                              */
+    bool adds; /* SLOPES */
     /* ADDS: terms of each lane, where 2, 4, … lanes lie side by side (graph_lanes_join), at most
      * GRAPH_MICRO_USUAL terms in all; the lanes' sums are added along a tree. 0: there is one lane. */
     uint32_t lane_terms;

@@ -18,13 +18,13 @@
 #include <string.h>
 
 #if defined(__AVX512F__)
-#define VF 16
+#define VF      16
 #define VECTORS avx512
 #elif defined(__AVX2__)
-#define VF 8
+#define VF      8
 #define VECTORS avx2
 #else
-#define VF 4
+#define VF      4
 #define VECTORS base
 #endif
 

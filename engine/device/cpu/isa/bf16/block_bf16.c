@@ -128,7 +128,7 @@ static void panel_ask(const float *panel, uint32_t steps, uint32_t i, uint32_t p
 
 /* Multiplies rows x columns `at`, of one group, by one block of terms. */
 void SET_KERNEL(product_bf16_block)(const struct product *p, struct product_place at, struct terms of,
-                                const struct bf16_arrays *to)
+                                    const struct bf16_arrays *to)
 {
     size_t panel_words = packed_panel_words(p), steps_all = steps_of(p->terms, p->is_pairs);
     uint32_t panels = (at.cols + PANEL - 1) / PANEL, tiles = (at.rows + TILE - 1) / TILE,
