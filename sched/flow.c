@@ -85,7 +85,7 @@ struct run {
     bool *is_held;                        /* [place]                                               */
     uint32_t *fresh, *done, *timer;       /* [task]: ready now; done now; a heap by end            */
     uint32_t *moving;                     /* [task]: on links                                      */
-    double *left, *rate, *since, *finish; /* [task], of those on links                             */
+    double *left, *rate, *since, *finish; /* [task], of tasks on links                             */
     double *link_room;                    /* [link]                                                */
     uint32_t *link_users;                 /* [link]: tasks whose rate is not set yet               */
     uint32_t fresh_count, done_count, timer_count, moving_count, finished_count;

@@ -1,5 +1,5 @@
-/* How many units each stage of a plan gets: the provision of HeterPS, section 5.1, and those that its section
- * 6.1 compares with. All give integers k >= 1. */
+/* How many units each stage of a plan gets: the provision of HeterPS, section 5.1, and the provisions that
+ * its section 6.1 compares with. All give integers k >= 1. */
 #ifndef HETERPS_SCHED_PROVISION_H
 #define HETERPS_SCHED_PROVISION_H
 

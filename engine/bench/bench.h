@@ -79,7 +79,7 @@ MUST_USE status bench_run(const struct bench_options *options);
 const int *bench_processors(const struct bench *b, uint32_t threads);
 
 /* Whether gemm, train and card measure a precision, PRECISION_F32, … of cfg/settings.h; gemm and train only
- * those below PRECISION_CPU_COUNT. */
+ * precisions below PRECISION_CPU_COUNT. */
 bool bench_has_precision(const struct bench *b, uint32_t precision);
 /* GFLOP/s that products in a precision can reach: by multiply-adds, or, in bfloat16, by the processor's
  * instruction for it if that is faster. *by: the name of the instruction. by_wall: as in limit_fma. */

@@ -9,7 +9,7 @@
 struct by_value;
 struct evaluate_options {
     const char *paths;             /* kept */
-    enum reader_part lines;        /* READER_HELD_OUT: only those that data.eval_fraction holds out */
+    enum reader_part lines;        /* READER_HELD_OUT: only lines that data.eval_fraction holds out */
     bool label_optional, bad_keep; /* for prediction */
     bool gives_early;              /* a stream's examples are given as they come (io/read/reader.h) */
     const struct reader_listener *listener;
@@ -24,7 +24,7 @@ MUST_USE status evaluate_open(struct crew *crew, const struct evaluate_options *
 void evaluate_shares(const struct setup *setup, const struct evaluate_options *options, uint32_t count,
                      const char *data, double *share);
 /* The lines that evaluation of `paths` reads after training on the paths `data`: where both name the same
- * file, those that training left out. */
+ * file, the lines that training left out. */
 enum reader_part evaluate_lines(const struct setup *setup, const char *paths, const char *data);
 /* Starts the feed and runs to the feed's end, or to a signal: STOPPED. Closes nothing. */
 MUST_USE status evaluate_run(struct crew *crew, struct feed *feed, forward_sink *sink, void *context);

@@ -17,7 +17,7 @@
 
 #include "engine/node/talk.h"
 
-/* The most bytes of a piece: those of a piece that fills a block. */
+/* The most bytes of a piece: of a piece that fills a block. */
 #define GATHER_PIECE_BYTES (TALK_BYTES - 16u)
 
 struct gather {

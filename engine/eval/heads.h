@@ -112,7 +112,7 @@ void heads_terms_samples(const struct heads *heads, const void *terms, uint32_t 
 bool heads_terms_are_left_out(const struct heads *heads, const void *terms, uint32_t example_count, uint32_t e);
 const float *heads_terms_weights(const struct heads *heads, const void *terms, uint32_t example_count);
 /* Sets the values of a head that is in no evaluation; values that need more than samples are NaN: group_auc,
- * and those of ranked words. `weight` is [count], or NULL where the data have none. Takes no memory if
+ * and the values of ranked words. `weight` is [count], or NULL where the data have none. Takes no memory if
  * heads_reserve has taken room for `count`. */
 void head_samples_measure(struct head *head, const union head_sample *samples, const float *weight, uint64_t count);
 

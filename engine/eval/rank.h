@@ -14,8 +14,8 @@
  *   log loss    -log softmax(scores)[target], perplexity its exp
  *   hit rate@k  share of examples whose target is among the k best, equal scores at their middle place; k = 1, 10
  *
- * Figures over groups are of the eval.top best words, and of those of eval.cutoffs. A target that is
- * no word of the vocabulary counts as not found, and has no log loss. Figures are over all targets,
+ * Figures over groups are of the eval.top best words, and of as many as each number of eval.cutoffs. A target
+ * that is no word of the vocabulary counts as not found, and has no log loss. Figures are over all targets,
  * and once more over words alone.
  *
  * Memory: words x (dimension + 1) floats and at most SCORES_BYTES of scores, taken at open, and that of

@@ -124,7 +124,7 @@ static void over(struct node *n, status st)
     if (n->listens && st == ST_OK) reduce_fail(n->reduce, node_job_ended());
 }
 
-/* Sends where those nodes listen that have told node 0 alone. */
+/* Sends where the nodes listen that have told node 0 alone. */
 #define THERE_MAX (LETTER_BYTES / sizeof(struct node_there))
 static void places_send(struct node *n, uint32_t link)
 {

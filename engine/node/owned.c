@@ -45,7 +45,7 @@ struct owned {
     bool is_ahead;       /* the letter being settled: the step before is not updated for here */
     uint32_t *piece_row; /* [node_count, table_count]: lane row of the asker's first piece of the table */
     struct gradients gradients;
-    uint32_t tickets;      /* of the letter being settled: those that are done */
+    uint32_t tickets;      /* of the letter being settled: tickets that are done */
     uint32_t done_ticket;  /* of the last step that this node has updated for */
     uint64_t settled_step; /* letters of earlier steps are settled, and `settled` askers' of this step */
     uint32_t settled;

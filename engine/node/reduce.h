@@ -102,7 +102,7 @@ uint64_t reduce_waits(struct reduce *reduce);
 void reduce_fail(struct reduce *reduce, status failure);
 
 /* How many rows of each table [table_count] this node owns as of the last step, whatever has been asked for
- * since: those of a save. Between jobs, after a step. */
+ * since: the rows of a save. Between jobs, after a step. */
 const uint64_t *reduce_own_rows(const struct reduce *reduce);
 /* A node's rank in the job, for messages: not all nodes of the job may be there. */
 uint32_t reduce_name(const struct reduce *reduce, uint32_t node);

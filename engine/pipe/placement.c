@@ -257,7 +257,7 @@ static void workers_tell(FILE *stream, const struct placement *placement, uint32
     run_tell(&line);
 }
 
-/* "3 stages share ": those on cpu. */
+/* "3 stages share ": the stages on cpu. */
 static void sharing_tell(FILE *stream, const struct placement *placement, const struct plan *plan)
 {
     uint32_t stage_count = 0;

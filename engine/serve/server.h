@@ -30,7 +30,7 @@ struct version {
     const char *name;      /* the save's tag */
     struct event *answers; /* its desk's fd */
     struct lines lines;    /* makes lines of values by column */
-    struct version *next;  /* in the list of those that leave */
+    struct version *next;  /* in the list of versions that leave */
 };
 
 /* A model: the version that requests go to, and older versions that still have requests to answer. */

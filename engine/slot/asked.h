@@ -60,9 +60,9 @@ static inline bool asked_bit(const uint64_t *bits, size_t key) { return bits[key
 size_t asked_keys_count(const struct graph *g, const uint32_t *count);
 /* Most keys of an asker's letter. */
 size_t asked_keys_max(const struct asked_shape *shape);
-/* Floats of the values of those keys whose bit is `bit`. */
+/* Floats of the values of the keys whose bit is `bit`. */
 size_t asked_part_floats(const struct graph *g, const uint32_t *count, const uint64_t *bits, bool bit);
-/* Moves the values of those keys from `part`, where they lie one behind the other, to their places among the
+/* Moves the values of these keys from `part`, where they lie one behind the other, to their places among the
  * values of all keys; `part` may be `values`. */
 void asked_part_spread(const struct graph *g, const uint32_t *count, const uint64_t *bits, bool bit, const float *part,
                        float *values);

@@ -263,7 +263,7 @@ void exchange_look_make(struct exchange *x, struct exchange_look *look, struct k
 
 /* --- updates ---------------------------------------------------------------------------------- */
 
-/* Updates the part's rows, of those that this node owns of the stage's tables. */
+/* Updates the part's rows, of the rows that this node owns of the stage's tables. */
 static status rows_update(const struct exchange *x, const struct updater *w, const struct extent *e,
                           const struct update *u, struct store *store, uint32_t part)
 {

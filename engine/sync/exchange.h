@@ -164,7 +164,7 @@ struct exchange {
     struct fold_join *joins; /* [piece_count - 1] */
     struct exchange_rows rows;
     struct asked_shape look_shape; /* of a look; graph NULL: there are no tables */
-    /* News of steps: on node 0 those that it has told, on a node without lanes those that have come. */
+    /* News of steps: on node 0 the news that it has told, on a node without lanes the news that has come. */
     struct exchange_news news[EXCHANGE_NEWS]; /* of step s at s % EXCHANGE_NEWS */
     _Atomic uint64_t shared_news;             /* steps below it are there       */
     struct bell *news_bell;                   /* rung when news come; or NULL   */

@@ -74,7 +74,7 @@ struct exchange_waves {
     struct waves_added *added;           /* [stage_count]                                                 */
     uint64_t cut[WAVES_WORKERS_MAX + 1]; /* node u owns the floats [cut[u], cut[u + 1])                    */
     size_t letter_max;
-    uint64_t ahead_steps;         /* that may be granted beyond those that all have done */
+    uint64_t ahead_steps;         /* that may be granted beyond steps that all have done */
     uint8_t *letter[WAVES_SENDS]; /* of the own wave w at w % WAVES_SENDS: [letter_max]  */
     size_t letter_bytes[WAVES_SENDS];
     bool has_change[WAVES_SENDS]; /* false: none of the dense part                                             */

@@ -50,9 +50,9 @@ struct emu_barrier {
     uint32_t count, left;   /* arrivals: of a phase; still to come in this one */
     uint32_t phase;         /* phases that have ended */
     uint32_t epoch, thread; /* epoch and thread that made it */
-    int64_t bytes;          /* expected, less those of copies that have begun */
+    int64_t bytes;          /* expected, less the bytes of copies that have begun */
     /* the arrivals of each warp that threads knew when they arrived:
-     * of all threads; of those in ended phases */
+     * of all threads; of threads that arrived in ended phases */
     uint32_t told[EMU_WARPS_MAX], known[EMU_WARPS_MAX];
 };
 /* A copy that a barrier counts. */

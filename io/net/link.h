@@ -35,7 +35,7 @@ struct secure_key;
 #define LINK_LISTENERS_MAX 4u
 
 struct links_options {
-    uint32_t link_count;        /* at a time, with those that have not greeted yet: 1 .. LINK_COUNT_MAX         */
+    uint32_t link_count;        /* at a time, with links that have not greeted yet: 1 .. LINK_COUNT_MAX         */
     uint32_t queued_max;        /* messages of a link that wait to be sent, or are being sent: 1 .. 65536       */
     uint32_t message_bytes_max; /* of an incoming payload: a larger one ends the link                           */
     /* Accepted connections that have not greeted yet. Further ones are closed at once, so that the rest of

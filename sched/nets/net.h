@@ -49,7 +49,7 @@ extern const char *const net_names[NET_ID_COUNT + 1]; /* the last is NULL */
 MUST_USE status net_make(struct net *net, const char *name, uint32_t classes);
 void net_free(struct net *net);
 
-/* Convolutions, pools and fully connected layers: those that RALP counts. */
+/* Convolutions, pools and fully connected layers: the layers that RALP counts. */
 static inline bool net_layer_is_counted(const struct net_layer *l) { return l->kind <= NET_FC; }
 /* Of layers first … last - 1. */
 uint64_t net_params(const struct net *net, uint32_t first, uint32_t last);

@@ -27,7 +27,7 @@ struct allocation {
 MUST_USE status allocate(struct allocation *a, allocation_id id, const struct workers_cluster *cluster,
                          const struct workers_model *model);
 /* How many workers share the bandwidth that a node has for bytes from other nodes: all with the default
- * placement; else those with cards on the node and elsewhere, of the node with the most, at least 1. */
+ * placement; else the workers with cards on the node and elsewhere, of the node with the most, at least 1. */
 uint32_t allocation_sharers(const struct allocation *a, enum placement placement);
 
 #endif

@@ -80,7 +80,7 @@ static void nodes__sums_in_bfloat16__half_the_bytes_of_sums(void **state)
     }
 }
 
-/* Values go to those who compute, and nothing comes from who does not but words and its slice. */
+/* Values go to nodes that compute; from a node that does not, only words and its slice come. */
 static void nodes__some_without_lanes__no_float_goes_to_who_reads_none(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* What is said of nodes and links: nothing of those that are well; of each thing that is not, its
+/* What is said of nodes and links: nothing of a node or link that is well; of each that is not, its
  * sentence, at the line it belongs to. */
 #include "tests/io/io_test.h"
 

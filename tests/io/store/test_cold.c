@@ -157,7 +157,7 @@ static void rows_move(struct world *w, uint32_t rounds)
     for (uint32_t round = 0; round <= rounds; round++) {
         uint32_t *next = rows[round % 2], *last = rows[(round + 1) % 2], last_count = count[(round + 1) % 2];
         uint32_t next_count = round < rounds ? (uint32_t)(1 + test_random(&state) % FETCH_MAX) : 0;
-        /* Not those of the last round: they are still used. */
+        /* Not the rows of the last round: they are still used. */
         for (uint32_t i = 0; i < next_count; i++) do
                 next[i] = (uint32_t)(test_random(&state) % w->row_count);
             while (w->row[next[i]].is_resident);
@@ -256,7 +256,7 @@ static void rows_come_back_as_they_went(void **state)
     }
 }
 
-/* Keys that nobody has are taken for others', while cleaning moves those: none is found,
+/* Keys that nobody has are taken for others', while cleaning moves the others' rows: none is found,
  * and every row stays itself. */
 static void false_candidates_do_not_keep_cleaning_from_its_work(void **state)
 {

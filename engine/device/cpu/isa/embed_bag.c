@@ -205,7 +205,7 @@ static void forward_any(const struct bag_call *call, uint32_t begin, uint32_t en
     }
 }
 
-/* Walks the keys of a piece's examples ahead of those that are pooled. */
+/* Walks the keys of a piece's examples ahead of the keys that are pooled. */
 struct ahead {
     uint32_t example, end_example, position, end; /* the keys that are left of the present example */
 };

@@ -15,7 +15,7 @@
 #include "graph/row_end.h"
 
 #define PIECE_FLOATS 4096u
-/* Rows of a piece: enough that those at its beginning, which nobody has asked for ahead, do not count. */
+/* Rows of a piece: enough that rows at its beginning, which nobody has asked for ahead, do not count. */
 #define PIECE_ROWS_MIN 128u
 #define PIECE_ROWS_MAX 4096u
 /* Rows are asked for ROWS_AHEAD ahead, but at most LINES_AHEAD cache lines, into the second cache; ... */
