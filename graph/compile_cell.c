@@ -91,8 +91,7 @@ static bool is_own(const struct cell_compiler *c, struct value v)
     return v.is_temporary && cell_operand(v.operand).kind == (c->in_fold ? CELL_EDGE : CELL_REGISTER);
 }
 
-/* Adds a step; `to` is the first operand if writable, else a new register.
- * An activation's output must stay. */
+/* Adds a step; `to` is the first operand if writable, else a new register. An activation's output stays. */
 static status step_over(struct cell_compiler *c, enum cell_op op, struct value first, uint32_t b, struct value *out)
 {
     *out = first;

@@ -117,8 +117,7 @@ static bool names_have(const struct format_names *known, const char *name)
     return known->is_any;
 }
 
-/* The seed of a column's keys: one rule for all formats, so that a text
- * in a column of one name has one key. */
+/* The seed of a column's keys: one rule for all formats, so a text in a column of one name has one key. */
 static uint64_t seed_of(const struct compiler *c, const char *name)
 {
     const struct format *format = &formats[c->settings.data_format];

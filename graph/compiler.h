@@ -81,8 +81,7 @@ void formats_print(FILE *out, bool as_markdown);
 
 /* compile_names.c: letters, digits, _ - . but - and . may not come first. */
 bool is_name(const char *text);
-/* Splits the number off the end of a name: "C12" gives 1 and 12.
- * False without one, or with a leading zero. */
+/* Splits the number off the end of a name: "C12" gives 1 and 12. False: there is none, or a leading zero. */
 bool name_split(const char *name, size_t *stem_bytes, uint32_t *number);
 /* The number of the name; NONE: it has none. */
 uint32_t name_number(const struct compiler *c, const struct list *names, const char *name);

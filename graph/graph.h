@@ -331,8 +331,7 @@ static inline uint64_t graph_activation_end(const struct graph_header *h, const 
 }
 
 struct vocabulary_settings; /* cfg/settings.h */
-/* Questions of compiling to the data. io/ reads it; the graph keeps the answers,
- * and needs the data no more. */
+/* Questions of compiling to the data. io/ reads it; the graph keeps the answers alone. */
 struct graph_source {
     void *context;
     /* The words of [vocabulary NAME], from the most frequent on, equally frequent ones by their bytes; hands

@@ -43,8 +43,7 @@ static uint32_t joined_most(const struct graph *g)
     return joined;
 }
 
-/* Whether the graphs have the same ops on the same tensors, which differ only
- * in the places of activations. */
+/* Whether the graphs have the same ops on the same tensors, which differ only in activations' places. */
 static bool is_alike(const struct graph *a, const struct graph *b)
 {
     return a->tensor_count == b->tensor_count && a->arg_count == b->arg_count && a->node_count == b->node_count &&

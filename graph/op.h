@@ -406,8 +406,7 @@ MUST_USE status op_labels_check(const struct op_context *c, const struct graph_n
 /* The weight of an example of the micro-batch. */
 static inline float batch_weight(const struct micro_batch *m, uint32_t b) { return m->weight ? m->weight[b] : 1; }
 
-/* Whether input i's gradient is added to the gradient that is there already.
- * False without a backward pass. */
+/* Whether input i's gradient is added to the gradient that is there already. No backward pass: false. */
 static inline bool op_din_adds(const struct op_context *c, const struct graph_node *n, uint32_t i)
 {
     return n->other != GRAPH_NONE && c->graph->args[c->graph->nodes[n->other].arg_begin + i] != 0;
@@ -430,8 +429,7 @@ static inline struct shared_keys shared_keys_of(const struct op_context *c, cons
                                 .owner = b,
                                 .log_q = g->fields[field].negative_count ? numbers + g->fields[field].log_q : NULL};
 }
-/* Whether key j > 0 counts as a candidate; it does not for an example whose
- * target it is (shared_keys_hit). */
+/* Whether key j > 0 counts as a candidate; not for an example whose target it is (shared_keys_hit). */
 static inline bool shared_keys_count(const struct shared_keys *of, uint32_t j)
 {
     return j < of->count && !(of->log_q && of->log_q[j] > 0);

@@ -113,8 +113,7 @@ void optimizer_auto(const struct ini *ini, uint32_t rules, uint32_t batch, uint3
 const char *schedule_auto(const struct ini *ini);
 /* schedule_parse of the text, or of what `auto` stands for. INVALID, with a sentence without place. */
 MUST_USE status schedule_choose(const struct ini *ini, const char *text, uint32_t rules, struct graph_schedule *s);
-/* INVALID, with a sentence without place, unless optimizer_parse could have given
- * the kind and every number. */
+/* INVALID, with a sentence without place, unless optimizer_parse could give the kind and every number. */
 MUST_USE status optimizer_validate(const struct graph_optimizer *o);
 
 #endif

@@ -11,8 +11,7 @@
 
 void reference_print(FILE *out, bool as_markdown);
 
-/* A word that is looked up in the tables: entries with the word are printed,
- * and names near to it are kept. */
+/* A word that is looked up in the tables: entries with it are printed, names near it are kept. */
 #define REFERENCE_NEAR_MAX 8
 struct reference_word {
     FILE *out;

@@ -345,8 +345,7 @@ status flow_run(struct flow *f)
     run_layout(&r, &(struct layout){.base = memory, .align = 8});
     run_begin(&r);
     do {
-        /* Tasks that end or become ready now are handled before a place is given:
-         * they are served by number. */
+        /* Tasks that end or become ready are handled before a place is given: they are served by number. */
         do {
             done_take(&r);
             fresh_take(&r);

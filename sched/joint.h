@@ -28,8 +28,7 @@ void joint_close(struct joint *joint);
 /* Where a type has more numbers of units than columns, moves half of its columns next
  * to the numbers of a plan. */
 void joint_near(struct joint *joint, const type_index *types, const uint32_t *units);
-/* The columns[L] nearest to a plan's units; exactly its units if joint_near was
- * given the plan and had room. */
+/* The columns[L] nearest to a plan's units; exactly its units if joint_near got the plan and had room. */
 void joint_encode(const struct joint *joint, const type_index *types, const uint32_t *units, type_index *columns);
 /* Multiplies the units of all columns[L] by a factor, to the nearest columns of their types. */
 void joint_scale(const struct joint *joint, type_index *columns, double factor);

@@ -54,8 +54,7 @@ void page_layers(struct page *page);
 void page_reasons(struct page *page);
 void page_methods(struct page *page);
 void page_units(struct page *page);
-/* page_plot.c: a drawing with axes; places across are per cent, down pixels.
- * Of a page they use `out` alone. */
+/* page_plot.c: a drawing with axes; places across are per cent, down pixels. Of a page it uses `out`. */
 #define PAGE_PLOT_HEIGHT 270.0
 struct page_axis {
     double low, high;

@@ -159,8 +159,7 @@ static double launch_seconds(struct rig *r, uint32_t kind, uint32_t nodes, doubl
     return fit_quantile(times, count, 0.5);
 }
 
-/* Extends the times to sizes from `measured` on, in a line from the last,
- * with the slope of the upper half. */
+/* Extends the times to sizes from `measured` on, in a line from the last, of the upper half's slope. */
 static void sizes_extend(double seconds[PLACE_SIZES], uint32_t measured)
 {
     double nodes[PLACE_SIZES];

@@ -13,8 +13,7 @@
 #include "graph/device.h"
 #include "sched/plan.h"
 
-/* Options of all devices of a stage; the stage keeps them, and everything they
- * point to, until it is closed. */
+/* Options of all devices of a stage; the stage keeps them, and all they point to, until it is closed. */
 struct device_stage_options {
     const struct graph *graph;
     struct model *model;

@@ -1,5 +1,4 @@
-/* Runs the forward pass over a data set with the model as it is,
- * and measures its heads, or hands out slots. */
+/* Runs the forward pass over data with the model as it is, and measures its heads, or hands out slots. */
 #ifndef HETERPS_ENGINE_EVAL_EVALUATE_H
 #define HETERPS_ENGINE_EVAL_EVALUATE_H
 
@@ -29,8 +28,7 @@ enum reader_part evaluate_lines(const struct setup *setup, const char *paths, co
 /* Starts the feed and runs to the feed's end, or to a signal: STOPPED. Closes nothing. */
 MUST_USE status evaluate_run(struct crew *crew, struct feed *feed, forward_sink *sink, void *context);
 
-/* Takes room for the feed's examples, with a tenth to spare, and for ranking,
- * so that the plan includes it. */
+/* Takes room for the feed's examples, with a tenth to spare, and for ranking, so the plan includes it. */
 MUST_USE status evaluate_reserve(struct crew *crew, const struct feed *feed, struct heads *heads);
 /* Runs evaluate_run into the heads of the crew's graph, and logs the result: as text, a line for each head,
  * and as event `eval`, which has the first loss's figures itself and all heads' figures, with bins, in

@@ -7,8 +7,7 @@
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 
-/* The header of a piece. A node's last piece has step LAST, the status of the node
- * as code, and its message. */
+/* The header of a piece. A node's last piece has step LAST, the node's status as code, and its message. */
 struct piece {
     uint64_t step;
     uint32_t bytes; /* after it, without padding to a multiple of 8 */

@@ -13,8 +13,7 @@
 #include "engine/eval/rank_groups.h"
 #include "graph/op_rules.h"
 
-/* Queries scored at once: many, so that a panel serves often,
- * but no more than SCORES_BYTES of scores allow. */
+/* Queries scored at once: many, so a panel serves often, but no more than SCORES_BYTES of scores allow. */
 #define QUERIES_MAX  64u
 #define SCORES_BYTES ((size_t)64 << 20)
 /* The maximum of eval.top, too. */

@@ -98,8 +98,7 @@ struct model_budget {
  * model_close. On failure *model is empty, and may be closed. MEMORY; INVALID: the graph's updates and
  * parameters do not fit each other; with a disk fails as cold_open. */
 MUST_USE status model_open(struct model *model, const struct graph *graph, const struct model_budget *budget);
-/* Fills in the initial values of parameters and their optimizer state:
- * a function of the graph and its seed. */
+/* Fills in the initial values of parameters and their optimizer state: a function of graph and seed. */
 void model_init(struct model *model);
 void model_close(struct model *model);
 /* Fills in the initial row of a key: store_table_options.row_init with the model as context. */

@@ -1,5 +1,4 @@
-/* Compares the settings of a save's text with the graph's,
- * key by key of cfg/keys.def; once a resumed start. */
+/* Compares the settings of a save's text with the graph's, key by key of cfg/keys.def; once a resumption. */
 #include "engine/model/recipe.h"
 
 #include <inttypes.h>
@@ -179,8 +178,7 @@ static status difference(const struct recipe *r, enum round round, enum recipe_c
     return ST_OK;
 }
 
-/* Compares the keys of a section, read into two structs of its kind.
- * `name` is --set's name of the section. */
+/* Compares the keys of a section, read into two structs of its kind. `name`: --set's name of the section. */
 static status keys_compare(const struct recipe *r, enum round round, const char *kind, const char *name,
                            const struct ini_section *saved_section, const void *saved,
                            const struct ini_section *present_section, const void *present)

@@ -268,8 +268,7 @@ static void output_do(struct node *n, const struct member_output *out)
     }
 }
 
-/* Notes the words of a loss that node 0 has decided on, before others lose their
- * links to each other for it. */
+/* Notes the words of a loss that node 0 has decided on, before others lose their links for it. */
 static void stuck_note(struct node *n)
 {
     char text[512];

@@ -42,8 +42,7 @@ MUST_USE status owned_letter_arrived(struct owned *owned, uint32_t asker, uint64
  * where rows come and go (owned_lives), a step's letters wait until the step before has ended. FULL, as
  * store_prepare. INVALID: a letter has a key twice, or one of another owner. */
 MUST_USE status owned_settle(struct owned *owned, uint64_t updated);
-/* This node has updated for the step: keys without a row in it are counted,
- * and dead rows go. FULL likewise. */
+/* This node has updated for the step: counts keys without a row, and removes dead rows. FULL likewise. */
 MUST_USE status owned_step_end(struct owned *owned, uint64_t step);
 /* The store's last ticket as of the last update: with a disk, a save has what there was then. */
 uint32_t owned_done_ticket(const struct owned *owned);

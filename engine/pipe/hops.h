@@ -28,8 +28,7 @@ struct hops_options {
     const struct plan *plan;
     struct exchange *exchange; /* of stages that lie on nodes; it gets the hops */
     uint32_t slot_count, micro_count;
-    /* By the exchange's thread, or by who admits: the slot goes into the stage,
-     * forward or on its way back. */
+    /* By the exchange's thread, or by who admits: the slot goes into the stage, forward or back. */
     void (*give)(void *context, uint32_t stage, enum hops_way way, uint32_t slot);
     void *context;
 };

@@ -82,8 +82,7 @@ uint32_t pipeline_readers(const struct pipeline *pipeline);
 uint32_t pipeline_input_count(const struct pipeline *pipeline);
 /* The bell that a feed for this pipeline rings (feed_bell_set). */
 struct bell *pipeline_feed_bell(struct pipeline *pipeline);
-/* A CPU device of the pipeline, for what the engine itself computes between jobs,
- * and for names in messages. */
+/* A CPU device of the pipeline, for what the engine computes between jobs, and for names in messages. */
 const struct device *pipeline_device(const struct pipeline *pipeline);
 /* The core of the feed's thread: a service core. Without service cores, if one gang has all cores, the
  * last core of the gang: the thread takes its place in the gang when it has no input to fill. Else

@@ -51,8 +51,7 @@ static double watch_end(const struct watch *watch)
     return worked < passed ? worked : passed;
 }
 
-/* Seconds that threads of this process have waited for busy cores so far;
- * 0 where the kernel does not tell. */
+/* Seconds that threads of this process have waited for busy cores so far; 0: the kernel does not tell. */
 static double waited_seconds(void)
 {
     double sum = 0;

@@ -458,8 +458,7 @@ uint32_t report_batch_smaller(uint64_t pass_examples, uint32_t batch)
     return smaller < batch ? smaller : 0;
 }
 
-/* Warns of a pass with few steps: a model learns by steps, and a large batch
- * leaves few where data are few. */
+/* Warns of a pass with few steps: a model learns by steps, and large batches leave few where data are few. */
 static void steps_report(const struct session *s, uint64_t pass_examples)
 {
     uint32_t batch = s->setup.graph.header->batch, smaller = report_batch_smaller(pass_examples, batch);

@@ -23,8 +23,7 @@
 /* Stages that differ by less are called equal; a stage that is idler by twice this
  * has time for another layer. */
 #define EQUAL_SHARE 0.1
-/* A lower share of time without input is noise; above it slots are worth a word,
- * where both ends lack them. */
+/* A lower share of time without input is noise; above it slots are worth a word where both ends lack them. */
 #define STARVED_SHARE 0.05
 #define SLOTS_SHARE   0.1
 

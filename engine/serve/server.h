@@ -93,8 +93,7 @@ bool request_put_at(struct server *server, struct counter *counter, struct evhtt
                     struct request_end end);
 /* Takes the answers that the counter's desk has. */
 void request_pieces(struct counter *counter);
-/* Whether the body is compressed, which the server does not read.
- * Such a request has been answered, by 415. */
+/* Whether the body is compressed, which the server does not read. Such a request is answered, by 415. */
 bool request_is_packed(struct server *server, struct evhttp_request *http);
 /* Sets the headers that every answer of a model has: its version, its malformed lines. */
 void request_headers(const struct request *request, const struct ask *ask);

@@ -101,8 +101,7 @@ static struct share *share_of(const struct bsp *b, uint32_t stage, uint32_t buck
     return &b->shares[stage * b->bucket_count + bucket];
 }
 
-/* Whether backward passes are cut in pieces that end with buckets.
- * A node without lanes has no such passes. */
+/* Whether backward passes are cut in pieces that end with buckets. A node without lanes has none. */
 static bool is_cut(const struct bsp *b) { return b->bucket_count > 1 && b->lanes > 0; }
 
 /* --- a step ----------------------------------------------------------------------------------- */

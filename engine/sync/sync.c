@@ -1,5 +1,4 @@
-/* The table of synchronisations, and what they share: sums of gradients,
- * and what a stage sums and updates. */
+/* The table of synchronisations, and what they share: sums of gradients, what a stage sums and updates. */
 #include "engine/sync/sync.h"
 
 #include <stdlib.h>

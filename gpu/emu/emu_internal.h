@@ -123,8 +123,7 @@ struct emu {
     struct emu_region *region; /* of the device, by address, at the beginning of the launch */
     uint32_t region_count, region_max;
     const struct emu_region *region_last;
-    /* emu_wgmma.c; by warp: its arrivals, the arrivals of others that it knows,
-     * the phases it has waited for */
+    /* emu_wgmma.c; by warp: its arrivals, arrivals of others that it knows, phases it has waited for */
     struct emu_barrier barrier[EMU_BARRIERS_MAX];
     struct emu_bulk bulk[EMU_BULKS_MAX];
     struct emu_read read[EMU_READS_MAX];

@@ -27,8 +27,7 @@ struct block_counts {
     uint32_t bad, cut, unknown;
 };
 
-/* The most rows and keys of a block, and their sizes, for an example's shape
- * (dense_stride does not count). */
+/* The most rows and keys of a block, and their sizes, for an example's shape (but for dense_stride). */
 struct block_shape {
     struct example_shape example;
     uint32_t row_count_max, key_count_max;

@@ -37,8 +37,7 @@ struct block_order {
     struct block_piece *piece; /* [window * BLOCK_PIECES] */
     uint32_t piece_count, taken;
     /* of the group */
-    /* [BLOCK_GROUP_PIECES * piece_rows]: the order of the group's rows,
-     * which are counted piece after piece */
+    /* [BLOCK_GROUP_PIECES * piece_rows]: the order of the group's rows, counted piece after piece */
     uint32_t *row;
 };
 

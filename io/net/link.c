@@ -469,8 +469,7 @@ static void link_moved(struct links *all, struct link *l, enum duty duty, int32_
                   strerror(-result));
 }
 
-/* A ring after this call writes again, and changes before a ring that this call
- * takes are seen from here on. */
+/* A ring after this call writes again, and changes before a ring that this call takes are seen here. */
 static void wake_take(struct links *all)
 {
     uint64_t count;

@@ -567,8 +567,7 @@ static enum reader_found fields_parse(const struct csv *c, const uint32_t *colum
     return FOUND_EXAMPLE;
 }
 
-/* The same where every field has at most one key, of any text;
- * no branch depends on which texts are absent. */
+/* The same where every field has at most one key, of any text; no branch depends on absent texts. */
 static enum reader_found plain_fields_parse(const struct csv *c, const uint32_t *field_column,
                                             struct reader_example *example)
 {

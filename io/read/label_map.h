@@ -43,8 +43,7 @@ bool label_map_find(const struct label_map *map, const char *text, size_t bytes,
 bool label_is_in_range(const struct reader_column *column, float label);
 const char *label_range_expected(const struct reader_column *column, char out[LABEL_MAP_EXPECTED_BYTES]);
 
-/* What is expected in place of a text that stands for no label, for messages:
- * "a number", or "yes, no or …". */
+/* What is expected in place of a text that stands for no label, for messages: "a number", "yes, no or …". */
 const char *label_map_expected(const struct label_map *map, const char *text, size_t bytes,
                                char out[LABEL_MAP_EXPECTED_BYTES]);
 

@@ -205,8 +205,7 @@ static inline const char *digits_end(const char *at, const char *end)
 /* The end of the word at `at`: a blank or the end of the line. */
 static inline const char *word_end(const char *at, const char *end)
 {
-    /* Lengths are hard to predict, so each step looks at eight bytes;
-     * bytes behind the line may be anything. */
+    /* Lengths are hard to predict, so a step looks at eight bytes; bytes behind the line may be anything. */
     for (; at < end; at += 8) {
         uint64_t marks = bytes_equal(word_at(at), ' ') | bytes_equal(word_at(at), '\t');
         if (!marks) continue;

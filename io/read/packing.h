@@ -12,8 +12,7 @@ enum packing { PACKING_NONE, PACKING_GZIP, PACKING_ZSTD };
 
 /* The first bytes of a file, which tell how it is packed. */
 #define PACKING_MAGIC_BYTES 10
-/* What zstd's levels up to 19 use; and the most that a file's first frame may ask
- * for, as zstd itself does. */
+/* What zstd's levels up to 19 use; and the most that a file's first frame may ask for, as in zstd. */
 #define PACKING_WINDOW_BYTES     ((size_t)8 << 20)
 #define PACKING_WINDOW_BYTES_MAX ((size_t)128 << 20)
 

@@ -73,8 +73,7 @@ struct reader_column {
     float mean, scale;
 };
 #define READER_LOG_Q_HIT 1e30f
-/* Set in the key of a target that is no word, where such a target is kept;
- * the rest is the key of its text. */
+/* Set in the key of a target that is no word, where such a target is kept; the rest is its text's key. */
 #define READER_UNKNOWN (UINT64_C(1) << 63)
 
 /* A kind of nodes of trees, and what its nodes must have. */

@@ -26,8 +26,7 @@ uint64_t reader_key(uint64_t seed, const char *text, size_t bytes) { return read
 
 /* --- lines ------------------------------------------------------------------------------------ */
 
-/* Moves the rest in the buffer to the front, and reads a block behind it.
- * *bytes = 0 at the end of the file. */
+/* Moves the rest in the buffer to the front, and reads a block behind it. *bytes = 0 at the file's end. */
 static status buffer_refill(struct reader_text *text, size_t *bytes)
 {
     size_t left = text->end - text->begin;
@@ -50,8 +49,7 @@ static status text_file_next(struct reader_text *text, bool *over)
     return source_next(&text->source, over);
 }
 
-/* Where the buffer holds no further line end: drops the front of a line that is
- * too long, and reads a block. */
+/* Where the buffer holds no further line end: drops the front of too long a line, and reads a block. */
 static status buffer_more(struct reader_text *text, size_t *bytes)
 {
     text->scan = text->end;
@@ -224,8 +222,7 @@ status reader_text_line(struct reader_text *text, bool *over)
     return ST_OK;
 }
 
-/* A line is not what it was in the pass before, and how many such lines have been
- * passed over nobody knows. */
+/* A line is not what it was in the pass before, and nobody knows how many such lines were passed over. */
 static status passed_fail(const struct reader_text *text)
 {
     FAIL(MISMATCH,

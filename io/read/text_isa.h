@@ -46,8 +46,7 @@ struct criteo_fields {
     uint64_t missing_key[CRITEO_FIELDS]; /* [field_count] */
 };
 
-/* Features of a line, from text_kernels.features; arrays are padded like seeds,
- * with any place in the text. */
+/* Features of a line, from text_kernels.features; arrays are padded like seeds, with places in the text. */
 #define TEXT_FEATURES 64u
 struct text_features {
     uint32_t count;

@@ -185,8 +185,7 @@ static inline struct bucket *bucket_next(const struct store_table *table, struct
 
 static inline uint32_t cell_row(const struct cell *cell)
 {
-    /* Acquire pairs with the release in row_publish():
-     * the cell's key and the span of its row are complete. */
+    /* Acquire pairs with the release in row_publish(): the cell's key and its row's span are complete. */
     return atomic_load_explicit(&cell->shared_row, memory_order_acquire) - 1;
 }
 

@@ -18,8 +18,7 @@ MUST_USE status store_is_crowded(struct store *store, bool *is_crowded);
 MUST_USE status store_sweep(struct store *store, uint64_t period);
 /* The same without the bounds of rows: other nodes have rows of these tables, too. */
 void store_sweep_dead(struct store *store, uint64_t period);
-/* Points the ticket of the step that has just ended to where its rows are now,
- * or to zeros if they are gone. */
+/* Points the ticket of the step that has just ended to where its rows are now, or to zeros: they are gone. */
 void store_find_again(struct store *store, const struct micro_batch *m, struct ticket *ticket);
 /* Finds and removes the dead rows on disk, so that counts of rows are exact; while the store
  * is settled and nobody uses it. */

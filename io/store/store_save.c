@@ -254,8 +254,7 @@ static uint8_t row_part(const struct store *store, uint32_t table_index, uint64_
     struct store_marks *m = store->marks;
     _Atomic uint8_t *mark = &m->table[table_index].shared_mark[row];
     for (uint32_t looks = 1;; looks++) {
-        /* Acquire pairs with the release in store_save_take():
-         * the row has been copied before it is changed. */
+        /* Acquire pairs with the release in store_save_take(): the row is copied before it changes. */
         uint8_t seen = atomic_load_explicit(mark, memory_order_acquire);
         if (seen == MARK_BUSY) {
             spin_pause();

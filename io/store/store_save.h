@@ -60,8 +60,7 @@ uint64_t store_save_end(struct store *store, bool is_given_up);
 
 /* Bytes of a table's segments that a full save would name. */
 uint64_t store_stretch_bytes(const struct store *store, uint32_t table);
-/* With a disk: writes out the rows that have left RAM and are still in memory.
- * IO, CORRUPT, as store_settle. */
+/* With a disk: writes out rows that have left RAM and are still in memory. IO, CORRUPT, as store_settle. */
 MUST_USE status store_disk_write_out(struct store *store);
 /* The table's next stretch after segment *number (0: the first), ascending: of all blocks with rows, or of
  * the blocks that no save has named. From now on a save has named it. False: there is none. */

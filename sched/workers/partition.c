@@ -92,8 +92,7 @@ static void reach_set(struct search *s, uint32_t held)
         }
 }
 
-/* Tries all stages on `last` that begin at layer i after a plan of value
- * `before`, and that `next` follows. */
+/* Tries all stages on `last` that begin at layer i after a plan of value `before`; `next` follows. */
 static void stages_try(struct search *s, uint32_t set, uint32_t previous, uint32_t last, uint32_t next, uint32_t i,
                        double before, uint32_t left)
 {

@@ -63,8 +63,7 @@ static const struct {
     {"getline", call_getline, 2, 0},
     {"asprintf", call_asprintf, 1, 0},
     {"realpath", call_realpath, 1, 0},
-    /* Locks that the C library takes by its own names: of a thread's list,
-     * of the translations of messages. */
+    /* Locks that the C library takes by its own names: of a thread's list, of translations of messages. */
     {"pthread_create", call_pthread_create, 0, 1},
     {"strerror", call_strerror, 0, 1},
 };

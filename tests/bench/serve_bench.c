@@ -220,8 +220,7 @@ static int connect_to(uint16_t port)
     return fd;
 }
 
-/* Blocks until all is sent: requests are smaller than what a socket takes,
- * or the server reads them at once. */
+/* Blocks until all is sent: requests fit a socket, or the server reads them at once. */
 static void send_next(struct connection *c, uint64_t begin_ns)
 {
     c->number = next_request++ % request_count;

@@ -250,8 +250,7 @@ status card_rows_forward(struct card_rows *r, const struct gpu_work *w, struct c
 
 /* --- moving rows --------------------------------------------------------------------------------- */
 
-/* Moves rows from their places on the card, in chunk_list_host, to packed_host
- * (is_home), or the other way. */
+/* Moves rows from their places on the card, in chunk_list_host, to packed_host (is_home), or back. */
 static status rows_pack(const struct gpu_work *w, struct gpu_event *event, const struct card_table *t, uint32_t count,
                         bool is_home)
 {

@@ -451,8 +451,7 @@ static void http__as_many_connections_as_there_may_be__others_wait(void **state)
     rig_close();
 }
 
-/* Half a request, and an answer that nobody reads, are given up;
- * a client that waits for its answer is not. */
+/* Half a request, and an answer that nobody reads, are given up; a client that waits for an answer is not. */
 static void http__who_owes_something_for_too_long__is_closed(void **state)
 {
     (void)state;

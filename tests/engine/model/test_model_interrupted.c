@@ -158,8 +158,7 @@ static void model_save__killed_at_any_moment__a_whole_model_stays_crash(void **s
     model_close(&expected[1]);
 }
 
-/* As above, keeping three: after every kill each manifest that is there loads,
- * and the newest is among them. */
+/* The same, keeping three: after every kill each manifest loads, and the newest is among them. */
 static void model_save__killed_keeping_three__every_manifest_is_whole_crash(void **state)
 {
     (void)state;

@@ -275,8 +275,7 @@ static void *counted_main(void *argument)
     return NULL;
 }
 
-/* Several files, one of them packed, several passes, shuffling:
- * nothing is taken that was not there before. */
+/* Several files, one of them packed, several passes, shuffling: takes nothing that was not there before. */
 static void feed__files_and_passes_change__thread_allocates_and_locks_nothing(void **state)
 {
     (void)state;

@@ -177,8 +177,7 @@ static void train_run__steps_max__ends_there_in_whatever_pass(void **state)
     opened_close(&o);
 }
 
-/* The files of a save hold the same, but for the text of the recipe: values,
- * rows in their order, progress. */
+/* The files of a save hold the same, but for the recipe's text: values, rows in their order, progress. */
 static void assert_same_model(const char *path, const char *other)
 {
     struct model_saved a, b;

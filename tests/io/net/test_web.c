@@ -1,5 +1,4 @@
-/* Bytes of the web, from a server that does what servers do: ranges, none, cuts,
- * silence, other data, lies. */
+/* Bytes of the web, from a server that does as servers do: ranges, none, cuts, silence, other data, lies. */
 #include "tests/io/net/web_server.h"
 
 #include "engine/base/clock.h"

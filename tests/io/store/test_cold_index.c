@@ -1,5 +1,4 @@
-/* The index of rows on disk: what was put in is found, at 95 % full,
- * and nothing else but what shares a tag. */
+/* The index of rows on disk: what was put in is found, 95 % full, and nothing else but what shares a tag. */
 #include "tests/io/io_test.h"
 
 #include "io/store/cold_index.h"

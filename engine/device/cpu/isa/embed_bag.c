@@ -163,8 +163,7 @@ ALWAYS_INLINE void bag_rows(const struct bag_call *call, const float *value, flo
     memset(out, 0, (width - (end - begin) * dim) * sizeof *out);
 }
 
-/* Pools one field of one example into the columns at `out` and `argmax`;
- * returns the number of its columns. */
+/* Pools one field of one example into the columns at `out` and `argmax`; returns how many columns. */
 ALWAYS_INLINE uint32_t bag_pool(const struct bag_call *call, const float *value, uint32_t s, float *out,
                                 uint32_t *argmax, uint32_t begin, uint32_t end)
 {

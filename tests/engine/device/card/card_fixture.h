@@ -277,8 +277,7 @@ status __wrap_gpu_open(uint32_t index, struct gpu **gpu)
     return ST_OK;
 }
 
-/* At the beginning of a test: nothing is refused, and cards that a failed test has
- * left open are none of it. */
+/* At the beginning of a test: nothing is refused, and cards that a failed test left open do not count. */
 FIXTURE static void cards_begin(void)
 {
     card_refuse_nothing();

@@ -165,8 +165,7 @@ void SET_KERNEL(product_bf16_block)(const struct product *p, struct product_plac
             uint32_t cols = at.cols - c * PANEL < PANEL ? at.cols - c * PANEL : PANEL;
             float *waiting = to->waiting + ((size_t)i * panels + c) * (TILE * PANEL),
                   *tile_result = result + r * p->result_row + c * PANEL;
-            /* Field by field: a load that spans a wider store would wait for all
-             * results of the tile before. */
+            /* Field by field: a load that spans a wider store would wait for all results of the last tile. */
             tile.panel = right + c * panel_words;
             tile.sums = of.is_first ? NULL : waiting;
             tile.ahead.result = tile.ahead.output = NULL;
