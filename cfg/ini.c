@@ -374,7 +374,7 @@ static bool is_in(const char *word, const char *const *names)
     return false;
 }
 
-/* Whether --set calls the section `word`: by its name, or by its kind where no other section has that kind. */
+/* Whether --set calls the section `word`: by name, or by kind where no other section has that kind. */
 static bool is_called(const struct ini *ini, const struct ini_section *section, const char *word)
 {
     if (section->name[0] && strcmp(section->name, word) == 0) return true;

@@ -33,7 +33,7 @@ struct ini {
     void *memory; /* owns all strings                                */
 };
 
-/* Parses text[0..bytes) (it need not end in NUL). Keeps nothing of the arguments. On failure *ini is empty. */
+/* Parses text[0..bytes) (it need not end in NUL). Keeps no argument. On failure *ini is empty. */
 MUST_USE status ini_parse(struct ini *ini, const char *path, const char *text, size_t bytes);
 void ini_free(struct ini *ini);
 

@@ -17,7 +17,8 @@ static const char *const type_names[] = {
 
 static bool is_digit(char character) { return character >= '0' && character <= '9'; }
 
-/* Reads digits from *text on into *value, and moves *text behind the digits. False if there are none or too many. */
+/* Reads digits from *text on into *value, and moves *text behind the digits.
+ * False if there are none or too many. */
 static bool digits_read(const char **text, uint64_t *value)
 {
     const char *at = *text;
@@ -52,7 +53,8 @@ static void point_locale_make(void)
     CHECK(point_locale != (locale_t)0);
 }
 
-/* [+-] digits [. digits] [e [+-] digits], with a digit before or after the point; no other text that strtod takes. */
+/* [+-] digits [. digits] [e [+-] digits], with a digit before or after the point;
+ * no other text that strtod takes. */
 static bool is_decimal(const char *text)
 {
     size_t digit_count = 0;

@@ -32,7 +32,8 @@ const char *const settings_kinds[] = {"model", "data",  "train", "eval",    "che
 
 const char *const settings_named_kinds[] = {"table", "column", "vocabulary", "candidates", NULL};
 
-/* The keys of all once-only sections, each section's together, and in section_kinds the kind of each key's section. */
+/* The keys of all once-only sections, each section's together, and in section_kinds
+ * the kind of each key's section. */
 static const struct cfg_key section_keys[] = {
 #define KEY(SECTION, NAME, TYPE, FALLBACK, MIN, MAX, UNIT, CHOICES, MEANING, ...)                                      \
     {.name = #NAME,                                                                                                    \

@@ -31,17 +31,21 @@ enum cluster_placement { CLUSTER_SPREAD, CLUSTER_SERVERS, CLUSTER_LOCAL };
 enum { SYNC_BSP, SYNC_WSP, SYNC_ASP };
 /* Names of choices; each list ends in NULL. cfg_samplers: in the order of enum sampler (graph/graph.h);
  * cfg_admits: of enum admit_by (engine/base/row_life.h). */
-extern const char *const cfg_data_formats[],
-    *const cfg_ids_over[],
-        *const cfg_transforms[],
-            *const cfg_missing[],
-                *const cfg_bad_lines[],
-                    *const cfg_precisions[],
-                        *const cfg_reduces[], *const cfg_row_stores[],
-                            *const cfg_cache_shuffles[],
-                                *const cfg_placements[],
-                                    *const cfg_syncs[], *const cfg_samplers[],
-                                                            *const cfg_ios[], *const cfg_admits[], *const cfg_unseens[];
+extern const char *const cfg_data_formats[];
+extern const char *const cfg_ids_over[];
+extern const char *const cfg_transforms[];
+extern const char *const cfg_missing[];
+extern const char *const cfg_bad_lines[];
+extern const char *const cfg_precisions[];
+extern const char *const cfg_reduces[];
+extern const char *const cfg_row_stores[];
+extern const char *const cfg_cache_shuffles[];
+extern const char *const cfg_placements[];
+extern const char *const cfg_syncs[];
+extern const char *const cfg_samplers[];
+extern const char *const cfg_ios[];
+extern const char *const cfg_admits[];
+extern const char *const cfg_unseens[];
 
 #define CFG_CTYPE_U32    uint32_t
 #define CFG_CTYPE_U64    uint64_t
@@ -52,7 +56,8 @@ extern const char *const cfg_data_formats[],
 #define CFG_CTYPE_CHOICE uint32_t
 #define CFG_CTYPE_BYTES  uint64_t
 
-/* data_format, data_path, …, train_batch, …, store_ram: meanings and units in keys.def. Texts belong to the ini. */
+/* data_format, data_path, …, train_batch, …, store_ram:
+ * meanings and units in keys.def. Texts belong to the ini. */
 #define SETTINGS_MEMBER(key, type, ...) CFG_CTYPE_##type key;
 struct settings {
 #define KEY(section, key, type, ...) CFG_CTYPE_##type section##_##key;

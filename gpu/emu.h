@@ -58,7 +58,8 @@ struct emu_site {
     int line;
     const char *called;
 };
-/* From now on threads pass this barrier in launches of the calling thread as if it were not there; NULL: none. */
+/* From now on threads pass this barrier in launches of the calling thread as if it
+ * were not there; NULL: none. */
 void emu_drop(const struct emu_site *site);
 /* Barriers that launches of the calling thread have reached, each once: copies up to
  * `max`, returns the number of all. */
@@ -79,14 +80,16 @@ uint32_t emu_ballot(const struct emu_site *site, uint32_t mask, bool vote);
 void *emu_shared(const struct emu_site *site, size_t bytes);
 /* Integers only: sums of floats would depend on the order of threads. */
 uint32_t emu_atomic_add(uint32_t *at, uint32_t value);
-/* All 32 lanes come, each with its own argument; work is called once with all of these, then the lanes go on. */
+/* All 32 lanes come, each with its own argument; work is called once with all
+ * of these, then the lanes go on. */
 void emu_warp_do(const struct emu_site *site, void (*work)(void *const lane[]), void *own);
 /* cp.async into `bytes` (4, 8, 16) of shared memory: copies the first from_bytes, and zeroes the others, when
  * this thread waits until at most groups_left of its closed groups are under way. */
 void emu_copy_begin(const struct emu_site *site, void *to, const void *from, uint32_t bytes, uint32_t from_bytes);
 void emu_copy_close(void);
 void emu_copy_wait(const struct emu_site *site, uint32_t groups_left);
-/* ldmatrix: `count` (1, 2, 4) matrices of 8 x 8 numbers of 16 bits; lane 8 m + r points to row r of matrix m. */
+/* ldmatrix: `count` (1, 2, 4) matrices of 8 x 8 numbers of 16 bits;
+ * lane 8 m + r points to row r of matrix m. */
 void emu_ldmatrix(const struct emu_site *site, uint32_t *to, uint32_t count, bool is_transposed, const void *row);
 /* mma.m16n8k16: c += a b, of bfloat16. */
 void emu_mma_bf16(const struct emu_site *site, float *c, const uint32_t *a, const uint32_t *b);

@@ -95,7 +95,8 @@ MUST_USE status gpu_open(uint32_t index, struct gpu **gpu);
 
 /* --- a card ----------------------------------------------------------------------------------- */
 
-/* Memory of the card, not cleared, 256-byte aligned; `what` is for messages. MEMORY: bytes asked for, bytes free. */
+/* Memory of the card, not cleared, 256-byte aligned; `what` is for messages.
+ * MEMORY: bytes asked for, bytes free. */
 static inline status gpu_take(struct gpu *g, size_t bytes, const char *what, void **memory)
 {
     return g->vt->take(g, bytes, what, memory);

@@ -27,7 +27,8 @@ DEVICE float gpu_exp(float x)
     return p * __uint_as_float((uint32_t)(half + 127) << 23) * __uint_as_float((uint32_t)(whole - half + 127) << 23);
 }
 
-/* log(1 + x) for x in [0, 1]: 2 atanh(x / (2 + x)); the first term of its series that is left out is 2/15 3^-15. */
+/* log(1 + x) for x in [0, 1]: 2 atanh(x / (2 + x)); the first term of its series
+ * that is left out is 2/15 3^-15. */
 DEVICE float gpu_log1p(float x)
 {
     const float f = __fdiv_rn(x, 2 + x), f2 = f * f;

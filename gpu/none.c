@@ -1,4 +1,4 @@
-/* A program without cards, such as the static binary. Linked if nothing before it in the link offers cards. */
+/* A program without cards, such as the static binary. Linked if nothing before it offers cards. */
 #include "gpu/gpu.h"
 
 static const char *why(void) { return gpu_denied() ? gpu_denied() : "this program is built without the CUDA side"; }

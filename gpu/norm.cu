@@ -1,4 +1,5 @@
-/* A block sums over a column's examples: each thread takes every eighth, and the eight sums are added in order. */
+/* A block sums over a column's examples: each thread takes every eighth,
+ * and the eight sums are added in order. */
 #include "gpu/norm.h"
 
 #include "gpu/each.h"

@@ -66,7 +66,8 @@ DEVICE void terms_copy(float *to, const struct product_factor *f, const uint32_t
     }
 }
 
-/* A thread's rows or columns of a term: one, four neighbours, or eight, the last four half a tile further on. */
+/* A thread's rows or columns of a term: one, four neighbours, or eight,
+ * the last four half a tile further on. */
 DEVICE void sides_take(float x[8], const float *from, const uint32_t each)
 {
     if (each == 1) {

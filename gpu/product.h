@@ -77,7 +77,7 @@ struct product_args {
     struct product_result result; /* dweight: [part][rows, cols], contiguous */
     struct product_factor output; /* of the layer before; din, with activation */
     const float *bias;            /* [cols] or NULL; forward */
-    uint32_t rows, cols, terms;   /* the one that the micro-batch decides: its most */
+    uint32_t rows, cols, terms;   /* of the one that depends on the micro-batch: its greatest value */
     uint32_t groups, activation, adds, part_terms;
     float slope;
     uint32_t pass, parts; /* for kernels of packed factors, whose blocks go through all tiles of all parts */
@@ -85,8 +85,8 @@ struct product_args {
 
 struct factor_prepare_args {
     const struct gpu_now *now;
-    struct product_factor from,
-        out;     /* float32; out: `from` is multiplied by the slope of its activation; data NULL: not */
+    /* float32; out: `from` is multiplied by the slope of its activation; data NULL: not */
+    struct product_factor from, out;
     void *to;    /* [rows, to_stride], zeros behind the columns and rows of `from`; NULL: only sums */
     float *sums; /* [part][cols] of columns, before rounding; or NULL */
     uint32_t rows, cols, to_stride, part_rows;
@@ -101,9 +101,10 @@ struct factor_prepare_args {
  * the micro-batch are left alone. */
 struct pack_factor {
     struct product_factor from, out; /* as in factor_prepare */
-    void *rows_to,
-        *terms_to; /* rows of `from` as rows, its columns as terms; its columns as rows, its rows as terms; or NULL */
-    float *sums;   /* [part][cols] of columns, before rounding; or NULL */
+    /* rows_to: rows of `from` as rows, its columns as terms; terms_to: its columns as rows, its rows as
+     * terms; either may be NULL */
+    void *rows_to, *terms_to;
+    float *sums; /* [part][cols] of columns, before rounding; or NULL */
     /* strides: rows of the packed factor, a multiple of 64 */
     uint32_t rows, cols, rows_stride, terms_stride;
     uint32_t part_rows; /* a multiple of 64 */

@@ -54,7 +54,8 @@ DEVICE void sums_take(const struct gpu_sums *s, uint64_t first, uint64_t step, u
             first + k * step < end ? sum_round(s, uses_take(grad, s->use_count, first + k * step)) : 0;
         UNROLL for (uint32_t k = 0; k < count; k++) if (first + k * step < end)
             uses_clear(grad, s->use_count, first + k * step);
-        /* Like counting up in binary: the parts at the bits below the first 0 bit are added into that bit's part. */
+        /* Like counting up in binary: the parts at the bits below the first 0 bit are
+         * added into that bit's part. */
         const uint32_t changed = lane ^ (lane + 1);
         UNROLL for (uint32_t level = 0; level < TREE_LEVELS; level++)
         {

@@ -1,4 +1,5 @@
-/* Vectors against vectors: graph/op_fm.c, op_interact.c, op_match.c, op_attention_pairs.c, op_attention_pool.c. */
+/* Vectors against vectors: graph/op_fm.c, op_interact.c, op_match.c,
+ * op_attention_pairs.c, op_attention_pool.c. */
 #include "gpu/vectors.h"
 
 #include "gpu/each.h"
@@ -55,7 +56,7 @@ DEVICE const float *vector_of(const struct interact_in *in, uint32_t b, uint32_t
     while (k + 1 < in->input_count && i >= in->first[k + 1]) k++;
     return in_row(in->e[k], b) + (i - in->first[k]) * in->dim;
 }
-/* The number of the first pair of i; pair (i, j), i > j, or, with self, i >= j, is number pair_begin(i) + j. */
+/* The number of the first pair of i; pair (i, j), i > j, with self i >= j, is number pair_begin(i) + j. */
 DEVICE uint32_t pair_begin(const struct interact_in *in, uint32_t i) { return i * (i + 2 * in->has_self - 1) / 2; }
 
 KERNEL(interact_forward)

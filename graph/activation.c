@@ -29,7 +29,8 @@ static float tanh_f32(float x)
     return (float)(x < 0 ? -y : y);
 }
 
-/* Infinite x count as the greatest finite numbers, which give 1 or -1: infinity by infinity would be no number. */
+/* Infinite x count as the greatest finite numbers, which give 1 or -1:
+ * infinity by infinity would be no number. */
 static float softsign_f32(float x)
 {
     float finite = x > FLT_MAX ? FLT_MAX : x < -FLT_MAX ? -FLT_MAX : x;

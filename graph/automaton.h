@@ -29,7 +29,7 @@ struct automaton_sight {
     uint32_t most;              /* the one with most, of equals the first      */
 };
 
-/* The kind that the automaton takes in this state, one of the ready kinds; NONE: it does not know the state. */
+/* The kind that the automaton takes in this state, a ready one; NONE: it does not know the state. */
 uint32_t automaton_take(const struct automaton *m, const struct automaton_sight *sight);
 
 static inline uint32_t automaton_state_count(size_t word_count)

@@ -51,7 +51,8 @@ static uint64_t model_hash(struct compiler *c)
         HASH(LIST_AT(c->vocabularies, struct graph_vocabulary, i)->word_count);
         HASH(LIST_AT(c->vocabularies, struct graph_vocabulary, i)->unknown);
     }
-    /* The columns that use the words; models without vocabularies keep their hash from before there were any. */
+    /* The columns that use the words; models without vocabularies keep their hash
+     * from before there were any. */
     for (uint32_t i = 0; i < c->fields.count && c->vocabularies.count; i++)
         HASH(LIST_AT(c->fields, struct graph_field, i)->vocabulary);
     for (uint32_t i = 0; i < c->labels.count && c->vocabularies.count; i++)

@@ -91,7 +91,7 @@ static bool is_own(const struct cell_compiler *c, struct value v)
     return v.is_temporary && cell_operand(v.operand).kind == (c->in_fold ? CELL_EDGE : CELL_REGISTER);
 }
 
-/* Adds a step; `to` is the first operand if writable, else a new register. An activation's output must stay. */
+/* Adds a step; `to` is the first operand if writable, else a new register. An activation's output stays. */
 static status step_over(struct cell_compiler *c, enum cell_op op, struct value first, uint32_t b, struct value *out)
 {
     *out = first;
@@ -449,8 +449,8 @@ void cell_reference_print(FILE *out, bool as_markdown)
         {"0.5", "this number"},
         {"left.STATE right.STATE childN.STATE", "a state of the first, second, N-th child"},
         {"sum(SUM) prod(SUM)", "over all children, of whom child.STATE is one's state"},
-        {"affine(a, b)",
-         "a b W + bias: parameters of this cell, drawn like those of an fc; those of the same vectors are one product"},
+        {"affine(a, b)", "a b W + bias: parameters of this cell, drawn like parameters of an fc; "
+                         "affines of the same vectors are one product"},
         {"sigmoid(SUM) tanh(SUM) relu(SUM) softsign(SUM) sin(SUM) cos(SUM)", "element by element"},
     };
     for (size_t i = 0; i < sizeof values / sizeof *values; i++)

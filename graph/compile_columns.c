@@ -76,7 +76,7 @@ static const struct format {
                      {.names = {"next"}, .text = "next"},
                      false,
                      "next",
-                     "words separated by blanks: an example each word, with those before it in its file"},
+                     "words separated by blanks: an example each word, with the words before it in its file"},
     [DATA_TREES] = {NO_COLUMNS,
                     {.names = {"word", "tree"}, .text = "word, tree"},
                     {.names = {"label"}, .text = "label, the root's number"},
@@ -117,7 +117,7 @@ static bool names_have(const struct format_names *known, const char *name)
     return known->is_any;
 }
 
-/* The seed of a column's keys: one rule for all formats, so that a text in a column of one name has one key. */
+/* The seed of a column's keys: one rule for all formats, so a text in a column of one name has one key. */
 static uint64_t seed_of(const struct compiler *c, const char *name)
 {
     const struct format *format = &formats[c->settings.data_format];
@@ -600,8 +600,6 @@ static status known_automaton(void *context, const char *tree, uint32_t kind_cou
 
 struct graph_source graph_source_of(const struct graph *known)
 {
-    return (struct graph_source){.context = (void *)known,
-                                 .words = known_words,
-                                 .moments = known_moments,
-                                 .automaton = known_automaton};
+    return (struct graph_source){
+        .context = (void *)known, .words = known_words, .moments = known_moments, .automaton = known_automaton};
 }

@@ -132,7 +132,8 @@ done:
     return st;
 }
 
-/* Places aliases where their owners are, and their gradients behind those of all parameters, in the order of nodes. */
+/* Places aliases where their owners are, and their gradients behind those of all
+ * parameters, in the order of nodes. */
 static void aliases_place(struct compiler *c)
 {
     uint64_t offset = c->header.param_floats;
@@ -262,7 +263,8 @@ static status tables_measure(struct compiler *c)
     return ST_OK;
 }
 
-/* Adds up the bytes of an example that a layer reads from others, and others from it. is_seen[tensors]: scratch. */
+/* Adds up the bytes of an example that a layer reads from others, and others from it.
+ * is_seen[tensors]: scratch. */
 static void layer_measure(struct compiler *c, uint32_t index, const uint32_t *layer_of, bool *is_seen)
 {
     struct graph_layer *layer = LIST_AT(c->layers, struct graph_layer, index);

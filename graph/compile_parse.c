@@ -149,24 +149,24 @@ static status optimizer_add(struct compiler *c, const struct ini_section *sectio
     return ST_OK;
 }
 
-/* Reads a [table]'s rules of its rows' life. click_label is found when the losses are known (life_labels_find). */
+/* Reads a [table]'s rules of its rows' life. life_labels_find finds click_label, when losses are known. */
 static status life_read(struct compiler *c, const struct ini_section *section, const struct table_settings *table,
                         struct row_life *life)
 {
-    *life = (struct row_life){
-        .row_max = table->rows,
-        .admit_keys = table->admit_keys,
-        .admit = table->admit,
-        .admit_by =
-            table->admit_by == ADMIT_BLOOM && c->settings.model_rules >= 10 ? ADMIT_BLOOM_SHARDS : table->admit_by,
-        .counts = table->ttl || table->delete_score > 0 || table->rows || table->vector_score > 0,
-        .ttl = table->ttl,
-        .click_label = GRAPH_NONE,
-        .decay = table->decay,
-        .score_show = table->score_show,
-        .score_click = table->score_click,
-        .delete_score = table->delete_score,
-        .vector_score = table->vector_score};
+    *life = (struct row_life){.row_max = table->rows,
+                              .admit_keys = table->admit_keys,
+                              .admit = table->admit,
+                              .admit_by = table->admit_by == ADMIT_BLOOM && c->settings.model_rules >= 10
+                                              ? ADMIT_BLOOM_SHARDS
+                                              : table->admit_by,
+                              .counts = table->ttl || table->delete_score > 0 || table->rows || table->vector_score > 0,
+                              .ttl = table->ttl,
+                              .click_label = GRAPH_NONE,
+                              .decay = table->decay,
+                              .score_show = table->score_show,
+                              .score_click = table->score_click,
+                              .delete_score = table->delete_score,
+                              .vector_score = table->vector_score};
     const char *key = table->ttl ? "ttl" : "delete_score";
     if ((table->ttl || table->delete_score > 0) && c->settings.store_period == 0)
         return ini_fail(&c->ini, section, ini_entry_find(section, key),
@@ -181,7 +181,8 @@ static status life_read(struct compiler *c, const struct ini_section *section, c
     return ST_OK;
 }
 
-/* Finds the click of tables that name none: the label of the first bce, which predicts the label's probability. */
+/* Finds the click of tables that name none: the label of the first bce,
+ * which predicts the label's probability. */
 static void life_labels_find(struct compiler *c)
 {
     uint32_t label = GRAPH_NONE;
@@ -251,8 +252,7 @@ static status tables_parse(struct compiler *c)
                                       .init_scale = init_scale,
                                       .optimizer = optimizer,
                                       .life = life};
-        table->span_floats =
-            optimizer_table_floats(LIST_AT(c->optimizers, struct graph_optimizer, optimizer), table);
+        table->span_floats = optimizer_table_floats(LIST_AT(c->optimizers, struct graph_optimizer, optimizer), table);
     }
     return ST_OK;
 }
@@ -622,8 +622,8 @@ static status op_parse_section(struct compiler *c, const struct op *op, const st
                                 .name = name,
                                 .other = GRAPH_NONE,
                                 .arg_begin = c->args.count};
-    struct op_parse parse = {&c->ini, section, own, node->attr, common.label, table_find, table_dim, cells_add,
-                             automaton_add, c};
+    struct op_parse parse = {&c->ini,    section,   own,       node->attr,    common.label,
+                             table_find, table_dim, cells_add, automaton_add, c};
     TRY_GOTO(op->parse(&parse), done);
     compiler_node(c, node_index)->arg_begin = c->args.count; /* after its program */
     const struct ini_entry *input = ini_entry_find(section, "input");

@@ -28,11 +28,12 @@ struct compiler {
     const struct graph_source *source; /* or NULL */
     struct list strings, tensors, args, nodes, layers, fields, denses, labels, tables, optimizers, updates,
         vocabularies, words;
-    struct list statistics; /* graph_optimizer: the rule of each run of statistics; until compile_backward makes the
-                               updates, a parameter's `update` is 0 if it is trained, else 1 + its run; until
-                               compile_memory places it, an alias's `offset` is the number of its owner's tensor  */
-    struct list tensor_names, dense_names, field_names,
-        label_names;       /* name_place: of these records, by name or column */
+    /* graph_optimizer: the rule of each run of statistics. Until compile_backward makes the updates, a
+     * parameter's `update` is 0 if it is trained, else 1 + its run. Until compile_memory places an alias,
+     * its `offset` is the number of its owner's tensor. */
+    struct list statistics;
+    /* name_place: of these records, by name or column */
+    struct list tensor_names, dense_names, field_names, label_names;
     uint32_t label_tensor; /* of the first label; the others follow */
     uint32_t forward_count;
     struct graph_header header; /* batch, counts and totals as they become known */
@@ -80,7 +81,7 @@ void formats_print(FILE *out, bool as_markdown);
 
 /* compile_names.c: letters, digits, _ - . but - and . may not come first. */
 bool is_name(const char *text);
-/* Splits the number off the end of a name: "C12" gives 1 and 12. False without one, or with a leading zero. */
+/* Splits the number off the end of a name: "C12" gives 1 and 12. False: there is none, or a leading zero. */
 bool name_split(const char *name, size_t *stem_bytes, uint32_t *number);
 /* The number of the name; NONE: it has none. */
 uint32_t name_number(const struct compiler *c, const struct list *names, const char *name);

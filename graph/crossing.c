@@ -41,7 +41,8 @@ static void predictions_mark(const struct graph *g, uint8_t *marks)
         }
 }
 
-/* Marks the tensors that heads, in any stage, read and write, and the inputs of the match that evaluation ranks by. */
+/* Marks the tensors that heads, in any stage, read and write, and the inputs of the match
+ * that evaluation ranks by. */
 static void heads_mark(const struct graph *g, uint8_t *marks)
 {
     for (uint32_t i = graph_head_next(g, 0); i < g->forward_count; i = graph_head_next(g, i + 1)) {

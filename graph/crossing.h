@@ -20,7 +20,8 @@ enum crossing_list {
     CROSSING_FORWARD_IN,  /* activations and columns that the stage reads and has not made; no keys     */
     CROSSING_FORWARD_OUT, /* activations that the stage makes and that cross the cut behind             */
     CROSSING_LOSSES,      /* also, in training: outputs of losses, and their inputs of at most two columns */
-    /* also, where nothing is trained: the tensors that heads read and write, and those that evaluation ranks by */
+    /* also, where nothing is trained: the tensors that heads read and write,
+     * and those that evaluation ranks by */
     CROSSING_HEADS,
     CROSSING_BACKWARD_IN,    /* gradients from later stages that the stage reads or adds to                */
     CROSSING_BACKWARD_OUT,   /* gradients of the stage's inputs                                            */

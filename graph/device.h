@@ -69,7 +69,8 @@ struct param_sums {
     uint32_t lanes, block_count;
     bool is_bf16; /* as param_update's */
     const struct param_block *block;
-    /* [block_count]: of the sums, in the order of optimizer_squares(); NULL, for devices of cores: not wanted */
+    /* [block_count]: of the sums, in the order of optimizer_squares();
+     * NULL, for devices of cores: not wanted */
     double *squares;
     uint64_t t;
 };

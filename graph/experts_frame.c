@@ -31,8 +31,7 @@ static void layers_set(struct experts_run *r)
     const struct experts_attr *a = &r->attr;
     struct experts_layer *layer = r->layer;
     const enum activation activation = (enum activation)a->activation;
-    if (a->hidden)
-        *layer++ = (struct experts_layer){0, r->K, a->hidden, activation, f->in, f->hidden, f->dhidden};
+    if (a->hidden) *layer++ = (struct experts_layer){0, r->K, a->hidden, activation, f->in, f->hidden, f->dhidden};
     *layer++ = a->hidden ? (struct experts_layer){2, a->hidden, a->units, ACT_NONE, f->hidden, f->out, f->dout}
                          : (struct experts_layer){0, r->K, a->units, activation, f->in, f->out, f->dout};
     r->layer_count = (uint32_t)(layer - r->layer);

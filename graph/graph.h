@@ -125,7 +125,8 @@ enum sampler {
     SAMPLER_COUNT
 };
 
-/* A column of the data: a sparse field, a numeric column, or a label. Members of other kinds are 0 or NONE. */
+/* A column of the data: a sparse field, a numeric column, or a label.
+ * Members of other kinds are 0 or NONE. */
 struct graph_field {
     uint32_t name;       /* of its tensor                                                         */
     uint32_t column;     /* string: its name in the data; of candidates, that of the target's     */
@@ -269,7 +270,8 @@ struct graph {
     uint32_t text_bytes, tensor_count, arg_count, node_count, forward_count, layer_count, field_count, table_count,
         optimizer_count, update_count;
     uint32_t lookup_count; /* forward nodes that look up a table, numbered in their order                 */
-    /* Lanes that every micro-batch has side by side (graph_lanes_join); 0 and 1: a micro-batch is in one lane. */
+    /* Lanes that every micro-batch has side by side (graph_lanes_join); 0 and 1:
+     * a micro-batch is in one lane. */
     uint32_t joined;
     void *joined_records; /* owned: header and tensors, where they are not the image's       */
     /* owns one of: */
@@ -291,7 +293,8 @@ static inline float *graph_column_data(const struct graph_tensor *t, const struc
 
 /* Fills serves[field_count] with 1 if the table looks up keys of the field, else 0. */
 void graph_table_serves(const struct graph *g, uint32_t table, uint8_t *serves);
-/* The lookups of a table in their order: fills lookups[0 .. returned - 1], at most lookup_count; NULL: only counts. */
+/* The lookups of a table in their order: fills lookups[0 ..
+ * returned - 1], at most lookup_count; NULL: only counts. */
 uint32_t graph_table_lookups(const struct graph *g, uint32_t table, uint32_t *lookups);
 /* The first forward node that looks the table up. */
 uint32_t graph_table_first_node(const struct graph *g, uint32_t table);
@@ -328,7 +331,7 @@ static inline uint64_t graph_activation_end(const struct graph_header *h, const 
 }
 
 struct vocabulary_settings; /* cfg/settings.h */
-/* Questions of compiling to the data. io/ reads it; the graph keeps the answers, and needs the data no more. */
+/* Questions of compiling to the data. io/ reads it; the graph keeps the answers alone. */
 struct graph_source {
     void *context;
     /* The words of [vocabulary NAME], from the most frequent on, equally frequent ones by their bytes; hands
@@ -369,7 +372,8 @@ struct graph_source graph_source_of(const struct graph *known);
  * `joined` the lanes of each. The bytes that training leaves do not change. `path` is for messages. Where
  * joining is not possible, nothing changes. */
 void graph_lanes_join(struct graph *graph, const char *path);
-/* Lanes of a micro-batch; lanes of the recipe, joined or not; and examples of one of them that are added at once. */
+/* Lanes of a micro-batch; lanes of the recipe, joined or not;
+ * and examples of one of them that are added at once. */
 static inline uint32_t graph_joined(const struct graph *g) { return g->joined > 1 ? g->joined : 1; }
 static inline uint32_t graph_lane_count(const struct graph *g) { return g->header->lanes * graph_joined(g); }
 static inline uint32_t graph_lane_micro(const struct graph *g) { return g->header->micro / graph_joined(g); }

@@ -662,7 +662,8 @@ static status order_check(const struct check *c)
     return ST_OK;
 }
 
-/* Checks that nodes have claimed every parameter, every float of an update, and every float of the gradients. */
+/* Checks that nodes have claimed every parameter, every float of an update,
+ * and every float of the gradients. */
 static status owners_check(const struct check *c)
 {
     const struct graph *g = c->g;

@@ -87,7 +87,8 @@ static uint64_t numbering_of(uint32_t op_count, uint32_t schedule_count)
 
 uint64_t graph_numbering(void) { return numbering_of(OP_ID_COUNT, SCHEDULE_ID_COUNT); }
 
-/* Whether the numbering is ours, or that of an older graph, made when the last ops or schedules did not exist. */
+/* Whether the numbering is ours, or that of an older graph, made when the last ops
+ * or schedules did not exist. */
 static bool numbering_is_known(uint64_t numbering)
 {
     /* From the first op and the first schedule on that the oldest graphs do not have. */

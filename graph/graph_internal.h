@@ -12,7 +12,8 @@ MUST_USE status graph_bind(struct graph *graph, const char *path, const uint8_t 
  * another numbering would be read as another model. */
 uint64_t graph_numbering(void);
 
-/* Updates of parameters at most: of trained parameters and of runs of statistics. Updates of tables do not count. */
+/* Updates of parameters at most: of trained parameters and of runs of statistics.
+ * Updates of tables do not count. */
 #define PARAM_UPDATES_MAX 1024u
 #define MICRO_MAX         (1u << 20) /* examples; as in cfg/keys.def */
 
@@ -22,7 +23,8 @@ static inline uint64_t graph_param_floats(const struct graph_tensor *t)
     return ((uint64_t)t->rows * t->cols + 15) & ~(uint64_t)15;
 }
 
-/* The second half of graph_bind: the sections lie in the image and the pointers are set; checks every record. */
+/* The second half of graph_bind: the sections lie in the image and the pointers are
+ * set; checks every record. */
 MUST_USE status graph_check(const struct graph *graph, const char *path, const uint8_t *image);
 
 #endif

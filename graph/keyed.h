@@ -24,7 +24,8 @@ MUST_USE status keyed_read(const char *text, const char *of, const char *after, 
                            uint32_t rules, double value[KEYED_PARAM_MAX]);
 /* INVALID, as keyed_read, unless keyed_read could have given the key this value. */
 MUST_USE status keyed_validate(const struct keyed_param *param, double value);
-/* INVALID: `word` is none of `names`, which ends with NULL; says which name is near. `what`: "an optimizer". */
+/* INVALID: `word` is none of `names`, which ends with NULL;
+ * says which name is near. `what`: "an optimizer". */
 MUST_USE status keyed_unknown(const char *what, const char *word, const char *const *names);
 
 #endif

@@ -22,7 +22,8 @@ static bool node_joins(const struct graph_node *n)
     if (!(op_table[n->op].traits & OP_JOINS_LANES)) return false;
     if (n->op != OP_ID_fc) return n->param_count == 0;
     memcpy(&fc, n->attr, sizeof fc);
-    /* Groups of an example's inputs are terms of one sum: one group's of all examples come before the next group's. */
+    /* Groups of an example's inputs are terms of one sum: one group's of all examples
+     * come before the next group's. */
     return fc.groups == 1 && fc.precision == PRECISION_F32;
 }
 
@@ -42,7 +43,7 @@ static uint32_t joined_most(const struct graph *g)
     return joined;
 }
 
-/* Whether the graphs have the same ops on the same tensors, which differ only in the places of activations. */
+/* Whether the graphs have the same ops on the same tensors, which differ only in activations' places. */
 static bool is_alike(const struct graph *a, const struct graph *b)
 {
     return a->tensor_count == b->tensor_count && a->arg_count == b->arg_count && a->node_count == b->node_count &&

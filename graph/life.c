@@ -96,7 +96,7 @@ static void life_join(struct life *lives, const struct part *parts, uint32_t ten
 
 void lives_join(const struct graph *g, const struct part *parts, struct life *lives)
 {
-    /* In forward order, so that a part that is a whole itself has its parts' lives before it hands them on. */
+    /* In forward order, so a part that is a whole itself has its parts' lives before it hands them on. */
     for (uint32_t i = 0; i < g->forward_count; i++) {
         const struct graph_node *n = &g->nodes[i];
         if (!is_plain_concat(n)) continue;
@@ -171,7 +171,7 @@ static uint64_t place_end_max(const struct places *p, uint64_t offset)
 }
 
 /* Goes through time; at each birth asks whether a live activation begins before the new one's
- * end and ends behind its begin. */
+ * end and ends after its begin. */
 static uint32_t collision_find(struct places *p)
 {
     const struct graph *g = p->g;

@@ -22,7 +22,8 @@ struct part {
     uint32_t whole; /* tensor within which it lies; GRAPH_NONE: it lies by itself                   */
     uint32_t col;   /* a whole number of cache lines                                               */
 };
-/* Fills parts[tensor_count] with all possible parts, from nodes and shapes alone. The graph's indices must hold. */
+/* Fills parts[tensor_count] with all possible parts, from nodes and shapes alone.
+ * The graph's indices must hold. */
 void parts_find(const struct graph *g, struct part *parts);
 /* Extends the lives of wholes by those of their parts. */
 void lives_join(const struct graph *g, const struct part *parts, struct life *lives);

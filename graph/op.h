@@ -88,8 +88,9 @@ struct embed_bag_attr {
     uint32_t table;
     uint32_t pool; /* max saves the winning occurrences, [B, fields * dim] u32 key positions (ROW_NONE: no key) */
     uint32_t dim;
-    uint32_t lookup; /* set by the compiler: number among the nodes that look up a table. Two lookups of one table may
-                        lie in different stages, so each has sums of its own                                 */
+    /* set by the compiler: number among the nodes that look up a table. Two lookups of one table may lie in
+     * different stages, so each has sums of its own. */
+    uint32_t lookup;
 };
 struct concat_attr {
     uint32_t groups; /* equal parts of each input; the output has the first part of all, then the second, … */
@@ -141,17 +142,18 @@ struct dropout_attr {
 struct batch_norm_attr {
     float eps, momentum;
 };
-/* Its parameters, in this order; it saves the mean and the variance of its forward pass. */
+/* The parameters of batch_norm, in this order; the op saves the mean and the variance of its forward pass. */
 enum { BATCH_NORM_WEIGHT, BATCH_NORM_BIAS, BATCH_NORM_MEAN, BATCH_NORM_VARIANCE, BATCH_NORM_PARAMS };
 struct data_norm_attr {
     float eps, decay;
 };
-/* Its parameters, in this order. */
+/* The parameters of data_norm, in this order. */
 enum { DATA_NORM_SIZE, DATA_NORM_SUM, DATA_NORM_SQUARE_SUM, DATA_NORM_PARAMS };
 struct softmax_attr {
     uint32_t groups;
 };
-/* Which nodes of a micro-batch are computed together (sched/trees/batching.def); results do not depend on it. */
+/* Which nodes of a micro-batch are computed together (sched/trees/batching.def);
+ * results do not depend on it. */
 enum tree_batching { TREE_BY_HEIGHT, TREE_AGENDA, TREE_PER_NODE, TREE_LEARNED, TREE_BATCHINGS };
 struct tree_attr {
     uint32_t units, state_count; /* a state's numbers; states that parents see          */
@@ -234,7 +236,7 @@ struct op_shape {
     const uint32_t *input_keys; /* [input_count]: ids_max of fields, 0 for others                        */
     const uint32_t *program;    /* [program_count]: as the node's                                          */
     uint32_t program_count;
-    uint32_t rules;             /* of the graph (cfg/rules.h): an older graph may have what newer rules refuse */
+    uint32_t rules; /* of the graph (cfg/rules.h): an older graph may have what newer rules refuse */
     /* set by the rule */
     uint32_t output_cols;
     struct {
@@ -283,7 +285,8 @@ struct op_parse {
     /* Compiles the [cell NAME] of every kind of nodes into the node's program. `states`: names, separated by
      * commas; fills *state_count with their number. */
     status (*cells_add)(const struct op_parse *, const char *states, uint32_t *state_count);
-    /* Puts an automaton that is learned from the data (graph_source) after the cells; *word_count: its words. */
+    /* Puts an automaton that is learned from the data (graph_source) after
+     * the cells; *word_count: its words. */
     status (*automaton_add)(const struct op_parse *, uint32_t *word_count);
     void *compiler;
 };
@@ -387,7 +390,8 @@ uint32_t op_label_input(const struct graph_node *n);
 /* How many columns of a loss's first input, from the first on, are an example's prediction: all, or those of
  * a tree's root if the others are of its other nodes. */
 uint32_t op_predict_cols(const struct graph *g, const struct graph_node *loss);
-/* The labels that a head takes: any number, or 0 to `max`, or only the whole numbers 0 to `max`, the classes. */
+/* The labels that a head takes: any number, or 0 to `max`, or only the whole
+ * numbers 0 to `max`, the classes. */
 struct label_range {
     float max; /* 0: any */
     bool is_class;
@@ -402,7 +406,7 @@ MUST_USE status op_labels_check(const struct op_context *c, const struct graph_n
 /* The weight of an example of the micro-batch. */
 static inline float batch_weight(const struct micro_batch *m, uint32_t b) { return m->weight ? m->weight[b] : 1; }
 
-/* Whether input i's gradient is added to the gradient that is there already. False without a backward pass. */
+/* Whether input i's gradient is added to the gradient that is there already. No backward pass: false. */
 static inline bool op_din_adds(const struct op_context *c, const struct graph_node *n, uint32_t i)
 {
     return n->other != GRAPH_NONE && c->graph->args[c->graph->nodes[n->other].arg_begin + i] != 0;
@@ -425,7 +429,7 @@ static inline struct shared_keys shared_keys_of(const struct op_context *c, cons
                                 .owner = b,
                                 .log_q = g->fields[field].negative_count ? numbers + g->fields[field].log_q : NULL};
 }
-/* Whether key j > 0 counts as a candidate; it does not for an example whose target it is (shared_keys_hit). */
+/* Whether key j > 0 counts as a candidate; not for an example whose target it is (shared_keys_hit). */
 static inline bool shared_keys_count(const struct shared_keys *of, uint32_t j)
 {
     return j < of->count && !(of->log_q && of->log_q[j] > 0);

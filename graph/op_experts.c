@@ -61,7 +61,7 @@ static const struct cfg_key experts_keys[] = {
      .min = 1,
      .max = EXPERTS_TOP_MAX,
      .unit = "experts",
-     .meaning = "how many an example goes through, those of the highest gates",
+     .meaning = "how many an example goes through: the experts of the highest gates",
      .offset = offsetof(struct experts_keys, top)},
     {.name = "capacity",
      .type = CFG_F32,
@@ -215,7 +215,8 @@ void op_experts_forward(const struct op_context *c, const struct graph_node *n)
 
 /* --- backward --------------------------------------------------------------------------------- */
 
-/* Finds the gradients of an example's gates, and of the rows that the gates multiply, before their activation. */
+/* Finds the gradients of an example's gates, and of the rows that the gates
+ * multiply, before their activation. */
 static void gates_backward(const struct experts_run *r, uint32_t b)
 {
     const float *dout = view_row(op_dout(r->c, r->n), b);
@@ -226,8 +227,7 @@ static void gates_backward(const struct experts_run *r, uint32_t b)
         for (uint32_t j = 0; j < last->out_cols && row != GRAPH_NONE; j++) {
             const size_t at = (size_t)row * last->out_cols + j;
             sum += dout[j] * last->out[at];
-            last->dout[at] =
-                r->frame.gate[choice] * dout[j] * activation_slope(last->activation, 0, last->out[at]);
+            last->dout[at] = r->frame.gate[choice] * dout[j] * activation_slope(last->activation, 0, last->out[at]);
         }
         r->frame.dgate[choice] = sum;
     }

@@ -22,7 +22,8 @@ const char *op_fc_backward_words(const uint8_t *attr);
         table, sizeof(table) / sizeof *(table), sizeof(type)                                                           \
     }
 
-/* An elementwise op: the output has as many columns as the input; `flops` operations an element in each pass. */
+/* An elementwise op: the output has as many columns as the input;
+ * `flops` operations an element in each pass. */
 MUST_USE status elementwise_shape(struct op_shape *s, uint32_t flops);
 void elementwise_forward(const struct op_context *c, const struct graph_node *n, enum activation a, float slope);
 void elementwise_backward(const struct op_context *c, const struct graph_node *n, enum activation a, float slope);

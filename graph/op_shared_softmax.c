@@ -123,12 +123,12 @@ struct shared {
 static struct shared shared_of(const struct op_context *c, const struct graph_node *n)
 {
     struct shared shared = {.c = c,
-                       .n = n,
-                       .attr = attr_of(n->attr).match,
-                       .q = op_in(c, n, 0),
-                       .vectors = op_in(c, n, 1),
-                       .row = op_saved(c, n, 0),
-                       .norm = op_saved(c, n, 1)};
+                            .n = n,
+                            .attr = attr_of(n->attr).match,
+                            .q = op_in(c, n, 0),
+                            .vectors = op_in(c, n, 1),
+                            .row = op_saved(c, n, 0),
+                            .norm = op_saved(c, n, 1)};
     shared.D = shared.q.cols;
     shared.words = shared.vectors.cols / shared.D - 1;
     return shared;

@@ -19,7 +19,7 @@ static const struct cfg_key slice_keys[] = {
      .fallback = "0",
      .max = OP_COLS_MAX,
      .unit = "",
-     .meaning = "first column after those that are taken; 0: all from begin on",
+     .meaning = "first column after the columns that are taken; 0: all from begin on",
      .offset = offsetof(struct slice_keys, end)},
 };
 const struct op_keys op_slice_keys = OP_KEYS(slice_keys, struct slice_keys);

@@ -47,7 +47,7 @@ static const struct cfg_key tree_keys[] = {
      .type = CFG_CHOICE,
      .fallback = "root",
      .unit = "",
-     .meaning = "whose state goes out: the root's, or those of all nodes, the root's first",
+     .meaning = "whose state goes out: the root's, or the states of all nodes, the root's first",
      .offset = offsetof(struct tree_keys, gives),
      .choices = gives_names},
     {.name = "batching",
@@ -55,8 +55,9 @@ static const struct cfg_key tree_keys[] = {
      .fallback = "height",
      .unit = "",
      .meaning = "which nodes of a micro-batch are computed together, never what they are: "
-                "those of a kind and a height; all of a kind that are ready, the lowest kind first; each by itself; as "
-                "an automaton says that compiling learned from trees of data.path, or as agenda where that is shorter",
+                "nodes of a kind and a height; all nodes of a kind that are ready, the lowest kind first; "
+                "each by itself; as an automaton says that compiling learned from trees of data.path, "
+                "or as agenda where that is shorter",
      .offset = offsetof(struct tree_keys, batching),
      .choices = batching_names},
 };
@@ -76,8 +77,7 @@ void op_tree_words(const uint8_t *bytes_of_attr, char *text, size_t bytes)
     int used = snprintf(text, bytes, ", %u units, %s%s%s", attr.units, gives_names[attr.gives != 0],
                         is_named ? ", by " : "", is_named ? batching_names[attr.batching] : "");
     if (attr.batching == TREE_LEARNED && used > 0 && (size_t)used < bytes)
-        snprintf(text + used, bytes - (size_t)used, " batches, %u states",
-                 automaton_state_count(attr.automaton_words));
+        snprintf(text + used, bytes - (size_t)used, " batches, %u states", automaton_state_count(attr.automaton_words));
 }
 
 /* Checks that the automaton is of the cells' kinds. */
@@ -95,7 +95,9 @@ static status automaton_check(const struct op_shape *shape, uint32_t cell_words,
 status op_tree_parse(const struct op_parse *parse)
 {
     const struct tree_keys *keys = parse->keys;
-    struct tree_attr attr = {.units = keys->units, .dim = keys->dim ? keys->dim : keys->units, .gives = keys->gives,
+    struct tree_attr attr = {.units = keys->units,
+                             .dim = keys->dim ? keys->dim : keys->units,
+                             .gives = keys->gives,
                              .batching = keys->batching};
     TRY(parse->cells_add(parse, keys->state, &attr.state_count));
     if (attr.batching == TREE_LEARNED) TRY(parse->automaton_add(parse, &attr.automaton_words));

@@ -29,12 +29,11 @@ struct optimizer {
     bool reads_shows;         /* its scale is 1 / occurrences of the row in the step                     */
     bool is_internal;         /* the compiler's own: no text names it                                    */
     enum optimizer_across across;
-    const struct keyed_param *params; /* their values are graph_optimizer.param[i]; ends with name == NULL, at most
-                                         OPTIMIZER_PARAM_COUNT                                           */
-    float (*state_init)(const struct graph_optimizer *o,
-                        uint32_t state); /* first value of a state float, those of a row counted behind
-                                                                             those of a weight           */
-    optimizer_update *update;            /* plain reference                                                       */
+    /* their values are graph_optimizer.param[i]; ends with name == NULL, at most OPTIMIZER_PARAM_COUNT */
+    const struct keyed_param *params;
+    /* first value of a state float; the state of a row is counted behind the state of a weight */
+    float (*state_init)(const struct graph_optimizer *o, uint32_t state);
+    optimizer_update *update; /* plain reference */
 };
 extern const struct optimizer optimizer_table[OPTIMIZER_ID_COUNT];
 
@@ -87,7 +86,8 @@ float optimizer_clip_scale(float scale, double squares, float clip_norm);
 double optimizer_power(double base, uint64_t t);
 /* The rate of sgd at update t: rate t^-power. */
 float optimizer_sgd_rate(const struct graph_optimizer *o, float rate, uint64_t t);
-/* The rules of statistics as optimizers: w = momentum w + (1 - momentum) grad scale, and w = decay w + grad. */
+/* The rules of statistics as optimizers: w = momentum w + (1 - momentum) grad
+ * scale, and w = decay w + grad. */
 struct graph_optimizer optimizer_moving_average(float momentum);
 struct graph_optimizer optimizer_accumulate(float decay);
 #define MOMENTUM_MAX      0.999999f
@@ -113,7 +113,7 @@ void optimizer_auto(const struct ini *ini, uint32_t rules, uint32_t batch, uint3
 const char *schedule_auto(const struct ini *ini);
 /* schedule_parse of the text, or of what `auto` stands for. INVALID, with a sentence without place. */
 MUST_USE status schedule_choose(const struct ini *ini, const char *text, uint32_t rules, struct graph_schedule *s);
-/* INVALID, with a sentence without place, unless optimizer_parse could have given the kind and every number. */
+/* INVALID, with a sentence without place, unless optimizer_parse could give the kind and every number. */
 MUST_USE status optimizer_validate(const struct graph_optimizer *o);
 
 #endif

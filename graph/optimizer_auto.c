@@ -24,7 +24,8 @@
 
 /* A typical gradient of one example's logit, |p - y|. */
 #define GRADIENT_OF_ONE 0.4
-/* How often a weight of a linear model counts as seen before its first time; the first rules by which it does. */
+/* How often a weight of a linear model counts as seen before its first time;
+ * the first rules by which it does. */
 #define WEIGHT_SEEN  16
 #define WEIGHT_RULES 13
 
@@ -51,11 +52,11 @@ void optimizer_auto(const struct ini *ini, uint32_t rules, uint32_t batch, uint3
 {
     const bool is_deep = has_hidden_layers(ini), is_weight = !is_deep && row_dim == 1 && rules >= WEIGHT_RULES;
     const double seen_once = GRADIENT_OF_ONE / batch, seen = is_weight ? WEIGHT_SEEN : 1;
+    const char *rate = is_deep ? "0.04" : is_weight ? "0.2" : "0.1";
     if (row_dim == 0)
         snprintf(text, bytes, "adagrad %s", is_deep ? "0.01" : "0.1");
     else
-        snprintf(text, bytes, "adagrad %s initial_accumulator=%.9g", is_deep ? "0.04" : is_weight ? "0.2" : "0.1",
-                 seen * seen_once * seen_once);
+        snprintf(text, bytes, "adagrad %s initial_accumulator=%.9g", rate, seen * seen_once * seen_once);
 }
 
 /* Whether a section of this kind may stand in a linear model. */

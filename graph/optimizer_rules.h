@@ -1,4 +1,5 @@
-/* The functions behind the lines of optimizers.def, as optimizer_table.c expects them of every optimizer_<id>.c. */
+/* The functions behind the lines of optimizers.def, as optimizer_table.c expects them
+ * of every optimizer_<id>.c. */
 #ifndef HETERPS_GRAPH_OPTIMIZER_RULES_H
 #define HETERPS_GRAPH_OPTIMIZER_RULES_H
 

@@ -66,7 +66,7 @@ double optimizer_power(double base, uint64_t t)
     return power;
 }
 
-/* Fills names with those that a text may use, then NULL. */
+/* Fills `names` with the names that a text may use, then NULL. */
 static void optimizer_names(const char *names[OPTIMIZER_ID_COUNT + 1])
 {
     uint32_t count = 0;

@@ -1,4 +1,5 @@
-/* Prints the reference of model texts, for people. The reference kernels of ops are in their own files, op_*.c. */
+/* Prints the reference of model texts, for people. The reference kernels of ops are
+ * in their own files, op_*.c. */
 #include "graph/reference.h"
 
 #include <string.h>
@@ -59,7 +60,8 @@ static void ops_order(uint32_t order[OP_ID_COUNT])
             if (op_section_first(i) == first) order[count++] = i;
 }
 
-/* Prints every op in a line, then the keys: those of all ops, those of sections with kinds, and each op's own. */
+/* Prints every op in a line, then the keys: those of all ops, those of sections
+ * with kinds, and each op's own. */
 static void ops_print(FILE *out, bool as_markdown)
 {
     struct cfg_key keys[OP_COMMON_KEYS_MAX];
@@ -123,7 +125,8 @@ void reference_word_keys(struct reference_word *w, const char *title, const char
     }
 }
 
-/* Prints an op with all its keys if its section or kind is the word; else prints its own keys that are the word. */
+/* Prints an op with all its keys if its section or kind is the word;
+ * else prints its own keys that are the word. */
 static void word_op(struct reference_word *w, const struct op *op)
 {
     struct cfg_key keys[OP_COMMON_KEYS_MAX];

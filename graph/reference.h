@@ -11,7 +11,7 @@
 
 void reference_print(FILE *out, bool as_markdown);
 
-/* A word that is looked up in the tables: entries with the word are printed, and names near to it are kept. */
+/* A word that is looked up in the tables: entries with it are printed, names near it are kept. */
 #define REFERENCE_NEAR_MAX 8
 struct reference_word {
     FILE *out;
@@ -26,7 +26,8 @@ bool reference_word_is(struct reference_word *w, const char *name);
  * "train.batch". `title`: "train", "table NAME". */
 void reference_word_keys(struct reference_word *w, const char *title, const char *kind, const struct cfg_key *keys,
                          size_t count);
-/* Looks the word up in everything that a model text has: sections, ops, kinds, keys, formats, optimizers, schedules. */
+/* Looks the word up in everything that a model text has: sections, ops, kinds, keys,
+ * formats, optimizers, schedules. */
 void reference_word_print(struct reference_word *w);
 
 #endif

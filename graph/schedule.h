@@ -20,7 +20,7 @@ double schedule_factor(const struct graph_schedule *s, uint64_t t, uint64_t pass
  * their defaults. Any other text is INVALID, with a sentence without place (expected, found, the nearest
  * name): the caller adds file and line. */
 MUST_USE status schedule_parse(const char *text, uint32_t rules, struct graph_schedule *out);
-/* INVALID, with a sentence without place, unless schedule_parse could have given the kind and every number. */
+/* INVALID, with a sentence without place, unless schedule_parse could give the kind and every number. */
 MUST_USE status schedule_validate(const struct graph_schedule *s);
 
 #endif

@@ -101,7 +101,8 @@ static void heights_find(struct tree_frame *f)
     }
 }
 
-/* Makes the batches of a kind, its nodes by height, which are counted first; `counts` [heights + 1] is scratch. */
+/* Makes the batches of a kind, its nodes by height, which are counted first;
+ * `counts` [heights + 1] is scratch. */
 static void kind_batch(struct tree_frame *f, uint32_t kind, uint32_t *row, uint32_t *counts)
 {
     uint32_t heights = 0, count = f->nodes.count;

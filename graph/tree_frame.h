@@ -67,7 +67,8 @@ static inline struct tree_at tree_at_row(const struct tree_run *run, uint32_t ro
 {
     return (struct tree_at){.row = row, .node = run->frame.node_at[row], .edge = TREE_NONE};
 }
-/* Where a value lies. *step: the distance from one of its numbers to the next; 0 if one number is the whole vector. */
+/* Where a value lies. *step: the distance from one of its numbers to the next;
+ * 0 if one number is the whole vector. */
 float *tree_value(const struct tree_run *run, struct tree_at at, uint32_t operand, uint32_t *step);
 /* Where the gradient of a value is added; NULL: it is not needed. */
 float *tree_gradient(const struct tree_run *run, struct tree_at at, uint32_t operand);

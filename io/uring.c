@@ -52,7 +52,8 @@ struct uring {
      * thread that asks becomes the one that asks. */
     bool is_deferred, is_disabled;
     struct uring_faults *faults;
-    /* [depth]: requests that were done when they were submitted, by faults or as sockets', until they are reaped. */
+    /* [depth]: requests that were done when they were submitted,
+     * by faults or as sockets', until they are reaped. */
     struct uring_done *kept;
     uint32_t kept_count;
     struct io_uring kernel;

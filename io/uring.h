@@ -83,8 +83,8 @@ MUST_USE status uring_open(struct uring **uring, struct arena *arena, const stru
  * ignored. The arena stays the caller's. */
 void uring_close(struct uring *uring);
 
-/* Hands over `count` requests; their structs are not kept. With those in flight there may be at most depth.
- * Never waits for a request to be done. SYSTEM: the kernel takes no requests. */
+/* Hands over `count` requests; their structs are not kept. With the requests in flight there may be at most
+ * depth. Never waits for a request to be done. SYSTEM: the kernel takes no requests. */
 MUST_USE status uring_submit(struct uring *uring, const struct uring_request *requests, uint32_t count);
 
 /* Takes up to `max` finished requests, and returns how many. Waits for the first until the clock (clock_ns)

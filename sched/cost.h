@@ -123,7 +123,8 @@ static inline double cost_link_seconds(const struct cost_model *m, uint32_t last
 void cost_links_add(const struct cost_model *model, struct cost_stage *stages, uint32_t count);
 /* USD an hour of the nodes on which stages lie. */
 double cost_nodes_price(const struct cost_model *model, const struct cost_stage *stages, uint32_t count);
-/* Finds the node that lacks most memory for its layers' parameters; returns the missing bytes; 0: no node lacks any. */
+/* Finds the node that lacks most memory for its layers' parameters;
+ * returns the missing bytes; 0: no node lacks any. */
 double cost_memory_lack(const struct cost_model *model, const struct cost_stage *stages, uint32_t count,
                         uint32_t *node);
 /* Formula 13 as corrected: the least k with ET(k) <= tau; 0: there is none up to `limit`. The result is
@@ -139,7 +140,8 @@ struct cost_time cost_segment(const struct cost_model *model, uint32_t first, ui
 struct cost_result {
     bool is_feasible; /* limits and throughput are kept                                       */
     double cost;      /* USD; not feasible: the cost at the nearest throughput                */
-    /* examples/s; not feasible: the greatest that the limits allow; 0: there is not even one unit for each stage */
+    /* examples/s; not feasible: the greatest that the limits allow;
+     * 0: there is not even one unit for each stage */
     double throughput;
     double score; /* to be minimised: the cost, or model->penalty times the distance from feasible */
     /* not feasible: what binds */

@@ -89,7 +89,8 @@ static status segment_nodes_add(struct exact *x, struct segment segment, double 
     return ST_OK;
 }
 
-/* Adds the segments that begin at a layer and keep to tau within their limits. Sums in the order of cost_segment. */
+/* Adds the segments that begin at a layer and keep to tau within their limits.
+ * Sums in the order of cost_segment. */
 static status segments_begin(struct exact *x, uint32_t first, double tau, struct cost_time *sums)
 {
     const struct cost_model *m = x->model;
@@ -285,7 +286,8 @@ static void path_item(struct exact *x, const struct item *item, uint32_t layer)
     for (uint32_t l = layer; l <= item->last; l++) x->types[l] = item->type;
 }
 
-/* The weight of the path in types[] where segments are coupled; infinite: the interval does not allow the path. */
+/* The weight of the path in types[] where segments are coupled; infinite:
+ * the interval does not allow the path. */
 static double path_weight(struct exact *x)
 {
     const struct cost_model *m = x->model;
@@ -345,7 +347,8 @@ static bool path_take(struct exact *x, double *weight)
     return is_within;
 }
 
-/* Moves the multipliers along the path's excess over the limits, in shares of the limits; false if none moves. */
+/* Moves the multipliers along the path's excess over the limits,
+ * in shares of the limits; false if none moves. */
 static bool multipliers_move(struct exact *x, double bound, double pace)
 {
     const uint32_t *limit = x->model->limit;
@@ -445,7 +448,8 @@ static void reserve_find(struct exact *x)
     if (!is_narrow || x->is_coupled) x->scarce_count = 0;
 }
 
-/* Whether a beginning up to a layer, with used[], is no better than an earlier one; else it is kept for later ones. */
+/* Whether a beginning up to a layer, with used[], is no better than an earlier one;
+ * else it is kept for later ones. */
 static bool is_dominated(struct exact *x, uint32_t layer, uint32_t type, double weight)
 {
     struct label label = {.weight = x->wants_any ? 0 : weight, .state = layer * x->type_count + type};

@@ -23,7 +23,8 @@ struct item {
     uint16_t last, type, next;
 };
 
-/* The least of several paths, and the least of the paths that differ from it in the type next to the meeting point. */
+/* The least of several paths, and the least of the paths that differ from it in the type
+ * next to the meeting point. */
 struct least_two {
     double best, second;
     uint32_t type;
@@ -74,21 +75,22 @@ struct exact {
     uint32_t interval_count, interval_room;
     /* the problem at hand: items of layer l are begin[l] … begin[l + 1] - 1 */
     struct item *items;
-    uint32_t *begin;                  /* [L + 1] */
-    struct least_two *ahead, *behind; /* [L + 1, nodes]: paths of layers l … L - 1 that begin on a node; paths of layers
-                                             0 … l - 1 before a stage on it */
-    double a, b;                      /* the interval of tau */
+    uint32_t *begin; /* [L + 1] */
+    /* [L + 1, nodes]: paths of layers l … L - 1 that begin on a node; paths of layers 0 … l - 1 before a
+     * stage on it */
+    struct least_two *ahead, *behind;
+    double a, b; /* the interval of tau */
     /* [T] */
     double *multiplier, *multiplier_best;
-    uint64_t *used;                       /* [T] units on the path */
-    uint64_t *units;                      /* [T] the same, of a coupled path */
-    double cutoff;                        /* only smaller weights matter */
-    bool wants_any;                       /* any path within the limits will do */
-    type_index *types;                    /* [L]: the path */
-    type_index *found_types;              /* [L]: the least one within limits */
-    double found;                         /* its weight; infinite: none */
-    uint32_t *trail;                      /* [L] items of the depth-first search */
-    struct cost_stage *stages;            /* [L] */
+    uint64_t *used;            /* [T] units on the path */
+    uint64_t *units;           /* [T] the same, of a coupled path */
+    double cutoff;             /* only smaller weights matter */
+    bool wants_any;            /* any path within the limits will do */
+    type_index *types;         /* [L]: the path */
+    type_index *found_types;   /* [L]: the least one within limits */
+    double found;              /* its weight; infinite: none */
+    uint32_t *trail;           /* [L] items of the depth-first search */
+    struct cost_stage *stages; /* [L] */
     uint64_t nodes, nodes_max;
     struct label_group *groups; /* [LABEL_GROUPS] */
     uint32_t *scarce;           /* [T] types whose limit a path could break */
@@ -103,7 +105,8 @@ struct exact {
  * also frees what a failure leaves. */
 MUST_USE status exact_open(struct exact *x, const struct cost_model *m, double tau);
 void exact_close(struct exact *x);
-/* Whether the time is up. Looks at the clock, and lets the search look at it, at most a few hundred times a second. */
+/* Whether the time is up. Looks at the clock, and lets the search look at it,
+ * at most a few hundred times a second. */
 bool exact_cut(struct exact *x);
 
 /* Makes the items of listed segments for tau in [a, b]. The objective: money, or shares of the limits with

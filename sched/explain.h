@@ -38,7 +38,8 @@ char *explain_layer_text(const struct cost_model *model, const struct solution *
  * buffer, cut where it is too short. */
 char *explain_infeasible_text(const struct cost_model *model, const struct solution *solution, char *buffer,
                               size_t bytes);
-/* Where the times of the instance come from, one sentence for each source, into buffer, cut where it is too short. */
+/* Where the times of the instance come from, one sentence for each source, into buffer,
+ * cut where it is too short. */
 char *explain_sources_text(const struct instance *instance, char *buffer, size_t bytes);
 /* "fc0..fc3", each name cut to `width` characters. */
 char *explain_stage_name(const struct instance *instance, const struct cost_stage *stage, uint32_t width, char *buffer,

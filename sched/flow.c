@@ -85,7 +85,7 @@ struct run {
     bool *is_held;                        /* [place]                                               */
     uint32_t *fresh, *done, *timer;       /* [task]: ready now; done now; a heap by end            */
     uint32_t *moving;                     /* [task]: on links                                      */
-    double *left, *rate, *since, *finish; /* [task], of those on links                             */
+    double *left, *rate, *since, *finish; /* [task], of tasks on links                             */
     double *link_room;                    /* [link]                                                */
     uint32_t *link_users;                 /* [link]: tasks whose rate is not set yet               */
     uint32_t fresh_count, done_count, timer_count, moving_count, finished_count;
@@ -161,7 +161,8 @@ static uint32_t timer_pop(struct run *r)
     return top;
 }
 
-/* Puts a task into its place's queue, behind tasks that were ready earlier, or are ready now with a lower number. */
+/* Puts a task into its place's queue, behind tasks that were ready earlier,
+ * or are ready now with a lower number. */
 static void queue_put(struct run *r, uint32_t task)
 {
     const struct flow_task *tasks = r->f->tasks;
@@ -344,7 +345,7 @@ status flow_run(struct flow *f)
     run_layout(&r, &(struct layout){.base = memory, .align = 8});
     run_begin(&r);
     do {
-        /* Tasks that end or become ready now are handled before a place is given: they are served by number. */
+        /* Tasks that end or become ready are handled before a place is given: they are served by number. */
         do {
             done_take(&r);
             fresh_take(&r);

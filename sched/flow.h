@@ -35,7 +35,8 @@ struct flow_task {
     uint32_t place; /* FLOW_NONE: none */
     uint32_t link_first, link_count;
     double seconds, bytes;
-    /* After the run, in seconds from the start: when all tasks before it were done; when it had its place; its end. */
+    /* After the run, in seconds from the start: when all tasks before it were done;
+     * when it had its place; its end. */
     double ready, begin, end;
 };
 struct flow_place {
@@ -61,7 +62,8 @@ struct flow {
     bool is_too_long; /* memory was short: flow_run says so */
 };
 
-/* All return the number of the added place, link or task; if memory is short, any number, and flow_run fails. */
+/* All return the number of the added place, link or task; if memory is short,
+ * any number, and flow_run fails. */
 uint32_t flow_place_add(struct flow *f);
 /* rate > 0. */
 uint32_t flow_link_add(struct flow *f, double rate);

@@ -1,4 +1,5 @@
-/* Makes, reads, checks and writes instances. Once a start; texts come from the user, or from another machine. */
+/* Makes, reads, checks and writes instances. Once a start;
+ * texts come from the user, or from another machine. */
 #include "sched/instance.h"
 
 #include <inttypes.h>

@@ -102,9 +102,8 @@ struct instance {
     uint64_t graph_hash;
     double service_seconds; /* of reading, parsing, rows: an example, one core; 0: not known       */
     uint32_t service_cores;
-    double server_seconds,
-        server_price;             /* parameter server: push and pull of an example on one core; USD an hour a core;
-                                            seconds 0: no such data                                 */
+    /* parameter server: push and pull of an example on one core (0: no such data); USD an hour a core */
+    double server_seconds, server_price;
     struct instance_nodes *nodes; /* or NULL; else each type is on a node: resource.node_plus      */
     /* owns: */
     void *memory;
@@ -118,7 +117,8 @@ static inline const struct instance_time *instance_time(const struct instance *i
 /* An instance of zeros with room for names: every name is a text that outlives the instance, or is copied by
  * instance_text. MEMORY; INVALID where the instance would be too large. */
 MUST_USE status instance_make(struct instance *instance, uint32_t layer_count, uint32_t type_count);
-/* A copy of the text, cut to INSTANCE_NAME_BYTES, that lives as long as the instance. At most 2 L + T + 1 calls. */
+/* A copy of the text, cut to INSTANCE_NAME_BYTES, that lives as long as the instance.
+ * At most 2 L + T + 1 calls. */
 const char *instance_text(struct instance *instance, const char *text);
 /* Nodes without names, memory, price and links. INVALID: not 1 to INSTANCE_NODES_MAX; MEMORY. Freed by
  * instance_nodes_free, or with the instance that has them. */

@@ -5,7 +5,8 @@
 #include "sched/instance.h"
 #include "sched/json_read.h"
 
-/* The first reads "nodes", "links" and "message"; the second, called after it, a type's "node" if there are nodes. */
+/* The first reads "nodes", "links" and "message"; the second, called after it,
+ * a type's "node" if there are nodes. */
 MUST_USE status instance_nodes_read(struct instance *instance, const struct json_part *whole);
 MUST_USE status instance_type_node_read(const struct instance *instance, const struct json_part *part,
                                         struct resource_type *type);

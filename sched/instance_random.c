@@ -90,7 +90,8 @@ static void layer_set(struct layer_facts *layer, const char *kind, double in, do
     *layer = (struct layer_facts){.name = kind, .kind = kind, .in_bytes = in, .out_bytes = out, .cut_bytes = 2 * out};
 }
 
-/* A tower looks keys up, then sums each field's rows: [fields, keys, dim] to [fields, dim]. Returns fields * dim. */
+/* A tower looks keys up, then sums each field's rows: [fields, keys, dim] to [fields,
+ * dim]. Returns fields * dim. */
 static double tower_draw(struct draws *draws, struct layer_facts *layers)
 {
     static const double dims[] = {8, 16, 32, 64};

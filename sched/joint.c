@@ -29,7 +29,8 @@ static bool is_in(const uint32_t *levels, uint32_t count, uint32_t k)
     return false;
 }
 
-/* As many numbers as levels_of gives, half of them next to a plan's numbers of the type: 1 less, 1 more, 2 less … */
+/* As many numbers as levels_of gives, half of them next to a plan's numbers of the
+ * type: 1 less, 1 more, 2 less … */
 static uint32_t levels_near(const struct joint *j, uint32_t type, uint32_t limit, uint32_t room,
                             const type_index *types, const uint32_t *units, uint32_t levels[JOINT_LEVELS_MAX])
 {

@@ -25,9 +25,10 @@ struct joint {
 /* Borrows the model and its instance until joint_close. MEMORY. */
 MUST_USE status joint_open(struct joint *joint, const struct cost_model *model);
 void joint_close(struct joint *joint);
-/* Where a type has more numbers of units than columns, moves half of its columns next to the numbers of a plan. */
+/* Where a type has more numbers of units than columns, moves half of its columns next
+ * to the numbers of a plan. */
 void joint_near(struct joint *joint, const type_index *types, const uint32_t *units);
-/* The columns[L] nearest to a plan's units; exactly its units if joint_near was given the plan and had room. */
+/* The columns[L] nearest to a plan's units; exactly its units if joint_near got the plan and had room. */
 void joint_encode(const struct joint *joint, const type_index *types, const uint32_t *units, type_index *columns);
 /* Multiplies the units of all columns[L] by a factor, to the nearest columns of their types. */
 void joint_scale(const struct joint *joint, type_index *columns, double factor);

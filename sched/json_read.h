@@ -11,7 +11,8 @@
 #include "sched/resource.h"
 
 #define JSON_FILE_BYTES_MAX ((size_t)64 << 20)
-/* Values of a text, unknown ones included. A value takes up to 200 bytes once read, so this bounds the memory. */
+/* Values of a text, unknown ones included. A value takes up to 200 bytes once read,
+ * so this bounds the memory. */
 #define JSON_VALUES_MAX ((size_t)1 << 21)
 
 /* An object of the file, with its place in it: "stages[1]", or "" for the whole. */

@@ -29,7 +29,8 @@ uint32_t method_find(const char *name);
 #include "sched/methods.def"
 #undef METHOD
 
-/* Whether a type is a CPU: by its device; if all devices are sim (given or by default) or paced, type 0 alone. */
+/* Whether a type is a CPU: by its device; if all devices are sim (given
+ * or by default) or paced, type 0 alone. */
 bool method_type_is_cpu(const struct instance *instance, uint32_t type);
 
 /* The greatest throughput that any plan reaches within the limits, and that plan (types[L], stages[L]).

@@ -37,7 +37,8 @@
 
 /* --- throughput ------------------------------------------------------------------------------- */
 
-/* Whether some plan keeps to tau within the limits; found_types is such a plan. False with is_cut: not known. */
+/* Whether some plan keeps to tau within the limits; found_types is such a plan.
+ * False with is_cut: not known. */
 static bool keeps_to(struct exact *x, double tau)
 {
     bool is_solved;
@@ -281,7 +282,8 @@ static status interval_bound(struct exact *x, const struct interval *whole, doub
     return ST_OK;
 }
 
-/* Takes the last interval and bounds its halves; the half of slower plans, which have fewer units, comes last. */
+/* Takes the last interval and bounds its halves; the half of slower plans,
+ * which have fewer units, comes last. */
 static status interval_split(struct exact *x)
 {
     struct interval whole = x->intervals[--x->interval_count];

@@ -44,7 +44,8 @@ static void cross(struct draw *d, type_index *child, const type_index *mother, u
     memcpy(child + begin, mother + begin, (end - begin) * sizeof *child);
 }
 
-/* On average one gene takes another value; half of the time its neighbour's, which moves a boundary between stages. */
+/* On average one gene takes another value; half of the time its neighbour's,
+ * which moves a boundary between stages. */
 static void mutate(struct draw *d, type_index *child, uint32_t L, uint32_t T)
 {
     for (uint32_t l = 0; l < L; l++) {

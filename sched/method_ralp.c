@@ -1,4 +1,5 @@
-/* RALP's placement as a method: layers up to the split on one type, layers behind it on another (sched/ralp.h). */
+/* RALP's placement as a method: layers up to the split on one type, layers behind it
+ * on another (sched/ralp.h). */
 #include "sched/method.h"
 #include "sched/ralp.h"
 

@@ -182,7 +182,8 @@ static bool round_draw(struct learner *r, struct random_stream stream)
     return true;
 }
 
-/* Remembers a plan, in order of cost, if it is not remembered yet and there is room or it is better than another. */
+/* Remembers a plan, in order of cost, if it is not remembered yet and there is room
+ * or it is better than another. */
 static void remember(struct learner *r, const type_index *plan, double score)
 {
     uint32_t L = r->view.layer_count, at = r->kept_count;

@@ -15,7 +15,8 @@ static status type_fail(const struct cluster *c, const struct cluster_type *type
     FAIL(INVALID, "%s:%u: [type %s]: %s", c->path, type->line, type->resource.name, text);
 }
 
-/* The network of a node as its types give it, for texts without links; bandwidth 0: no type is on the node. */
+/* The network of a node as its types give it, for texts without links;
+ * bandwidth 0: no type is on the node. */
 static status network_of(const struct cluster *c, uint32_t node, struct instance_link *network)
 {
     const struct cluster_type *first = NULL;

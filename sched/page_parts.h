@@ -54,7 +54,7 @@ void page_layers(struct page *page);
 void page_reasons(struct page *page);
 void page_methods(struct page *page);
 void page_units(struct page *page);
-/* page_plot.c: a drawing with axes; places across are per cent, down pixels. Of a page they use `out` alone. */
+/* page_plot.c: a drawing with axes; places across are per cent, down pixels. Of a page it uses `out`. */
 #define PAGE_PLOT_HEIGHT 270.0
 struct page_axis {
     double low, high;
@@ -64,7 +64,8 @@ struct page_range {
     double least, most;
 };
 void page_range_add(struct page_range *range, double value);
-/* An axis over all added values, with some air; logarithmic if they differ by more than a factor of `wide`. */
+/* An axis over all added values, with some air; logarithmic if they differ
+ * by more than a factor of `wide`. */
 struct page_axis page_axis_of(const struct page_range *range, double wide);
 double page_down(const struct page_axis *y, double value);
 double page_across(const struct page_axis *x, double value);

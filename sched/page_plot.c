@@ -417,7 +417,8 @@ status page_throughput(struct page *p)
 
 /* --- learning curves -------------------------------------------------------------------------- */
 
-/* The first point of a curve with a feasible plan; curve_count if there is none, or if the method does not search. */
+/* The first point of a curve with a feasible plan; curve_count if there is none,
+ * or if the method does not search. */
 static uint32_t curve_begins(const struct solution *s)
 {
     uint32_t at = 0, method = method_find(s->method);

@@ -78,7 +78,8 @@ static void layer_table(struct page *p, const char *label, const uint32_t *types
     fprintf(p->out, "</tbody></table></div>\n");
 }
 
-/* Rank of a type in the table that is always shown: 2 a layer is on it, 1 it is the next best of a layer, 0 neither. */
+/* Rank of a type in the table that is always shown: 2 a layer is on it, 1 it is the next
+ * best of a layer, 0 neither. */
 static int type_rank(const struct page *p, uint32_t type)
 {
     int rank = 0;
@@ -172,7 +173,8 @@ void page_reasons(struct page *p)
 
 /* --- methods ---------------------------------------------------------------------------------- */
 
-/* Whether costs differ by more than a bar can show: bars are logarithmic then, from a tenth below the least. */
+/* Whether costs differ by more than a bar can show: bars are logarithmic then,
+ * from a tenth below the least. */
 static bool costs_are_wide(const struct page *p, double *least, double *most)
 {
     *least = INFINITY;

@@ -24,7 +24,7 @@
 
 #include "sched/resource.h"
 
-#define PLAN_FORMAT "heterps-solution-1"
+#define PLAN_FORMAT       "heterps-solution-1"
 
 #define PLAN_UNITS_MAX    UINT32_MAX /* of a stage: a plan may ask for more than any machine has */
 #define PLAN_REPLICAS_MAX 1024u

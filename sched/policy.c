@@ -130,7 +130,8 @@ status policy_apply(const struct policy *policy, const struct cost_model *model,
     return st;
 }
 
-/* Draws the layers (4 to 20) and types (2 to 64) of an instance to train on, small numbers as likely as large ones. */
+/* Draws the layers (4 to 20) and types (2 to 64) of an instance to train on,
+ * small numbers as likely as large ones. */
 static void pretrain_size(uint64_t seed, uint32_t number, uint32_t *layer_count, uint32_t *type_count)
 {
     uint32_t bits[4];

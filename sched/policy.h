@@ -18,10 +18,12 @@ enum policy_cell policy_cell_of(const struct policy *policy);
  * and 64 types. Borrows all. MEMORY. */
 MUST_USE status policy_apply(const struct policy *policy, const struct cost_model *model, type_index *types);
 
-/* Trains on `count` random instances in turn (sched/instance.h), `evaluations` each: a starting point for searches. */
+/* Trains on `count` random instances in turn (sched/instance.h), `evaluations` each:
+ * a starting point for searches. */
 MUST_USE status policy_pretrain(struct policy *policy, uint64_t seed, uint32_t count, uint64_t evaluations);
 
-/* The file: a head (policy.c), weights, xxh3-64 checksum, little-endian. CORRUPT; INVALID, with the byte; IO. */
+/* The file: a head (policy.c), weights, xxh3-64 checksum, little-endian. CORRUPT;
+ * INVALID, with the byte; IO. */
 MUST_USE status policy_write(const struct policy *policy, const char *path);
 MUST_USE status policy_read(struct policy **policy, const char *path);
 /* The same from memory, for tests and fuzzing. */

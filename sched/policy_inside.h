@@ -1,4 +1,5 @@
-/* Shared by policy.c and the files that train policies: the weights, and how they get into a network and back. */
+/* Shared by policy.c and the files that train policies: the weights,
+ * and how they get into a network and back. */
 #ifndef HETERPS_SCHED_POLICY_INSIDE_H
 #define HETERPS_SCHED_POLICY_INSIDE_H
 

@@ -241,7 +241,8 @@ INLINE v8 min_v8(v8 a, float b)
     return select_v8(a < all, a, all);
 }
 
-/* 2^x for x < 127; x below -126 counts as -126. Relative error < 3e-6: Taylor's series about the nearest integer. */
+/* 2^x for x < 127; x below -126 counts as -126. Relative error < 3e-6:
+ * Taylor's series about the nearest integer. */
 INLINE v8 exp2_v8(v8 x)
 {
     const v8 low = {-126, -126, -126, -126, -126, -126, -126, -126};
@@ -348,7 +349,8 @@ INLINE void query_of(const struct net *n, const float *h, float *query)
     for (uint32_t j = 0; j < NET_QUERY / NET_LANES; j++) STORE(query + j * NET_LANES) = sum[j];
 }
 
-/* Sets `row` to e^(logit - greatest logit) of layer l, 0 in the padding, and `lanes` to its sums lane by lane. */
+/* Sets `row` to e^(logit - greatest logit) of layer l, 0 in the padding,
+ * and `lanes` to its sums lane by lane. */
 INLINE void weigh(const struct net *n, uint32_t l, uint32_t type_before, const float *query, float *row, float *lanes)
 {
     const struct net_view *v = n->view;

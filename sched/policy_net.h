@@ -48,7 +48,7 @@ void net_view_close(struct net_view *view);
 /* type_count up to a multiple of NET_LANES. */
 static inline uint32_t net_width(uint32_t type_count) { return (type_count + NET_LANES - 1) / NET_LANES * NET_LANES; }
 
-/* Offsets into the parameters, in floats. Those up to `shared_count` serve every instance. */
+/* Offsets into the parameters, in floats. Parameters up to `shared_count` serve every instance. */
 struct net_layout {
     uint32_t gates; /* NET_HIDDEN, or 4 times that */
     size_t recurrent, feedback, index, kind, scalar, start, query, query_bias, shared_count;

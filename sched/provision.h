@@ -1,5 +1,5 @@
-/* How many units each stage of a plan gets: the provision of HeterPS, section 5.1, and those that its section
- * 6.1 compares with. All give integers k >= 1. */
+/* How many units each stage of a plan gets: the provision of HeterPS, section 5.1, and the provisions that
+ * its section 6.1 compares with. All give integers k >= 1. */
 #ifndef HETERPS_SCHED_PROVISION_H
 #define HETERPS_SCHED_PROVISION_H
 
@@ -26,7 +26,8 @@ struct provision_balance {
 /* False if no k keeps to limits and throughput. */
 bool provision_balance(const struct cost_model *model, const struct cost_stage *stages, uint32_t count,
                        struct provision_balance *balance);
-/* USD with k_1 units for the stage, and for the others the units that balance demands; infinite if none suffice. */
+/* USD with k_1 units for the stage, and for the others the units that balance demands;
+ * infinite if none suffice. */
 double provision_balance_cost(const struct cost_model *model, const struct cost_stage *stages, uint32_t count,
                               uint32_t stage, double k_1);
 /* StaRatio: an accelerator comes with 6 CPU cores, as in a server. Takes the least number of servers whose

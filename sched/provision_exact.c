@@ -18,7 +18,8 @@ struct walk {
 #define RANGES_MAX 384u       /* of that search                                                           */
 #define PRECISION  0x1p-43    /* relative, of its bounds                                                  */
 
-/* The limits do not give each stage a unit, or a node's memory is too small: the score grows with what is missing. */
+/* The limits do not give each stage a unit, or a node's memory is too small:
+ * the score grows with what is missing. */
 static struct cost_result unplaceable(const struct cost_model *m, const struct cost_stage *stages, uint32_t count)
 {
     struct cost_result r = {.is_limit_reached = true};
@@ -211,7 +212,8 @@ static inline void tangent_raise(struct tangent *t, double fixed, double shared,
     if (value > t->value) *t = (struct tangent){value, -value * fixed / (tau * rest)};
 }
 
-/* The tangent of a convex lower bound of the sum of price k tau, where stages have at least their present units. */
+/* The tangent of a convex lower bound of the sum of price k tau, where stages have
+ * at least their present units. */
 static struct tangent tangent_at(const struct branch *x, double tau)
 {
     struct tangent sum = {x->nodes * tau, x->nodes};
@@ -277,7 +279,8 @@ struct cost_result provision_exact(const struct cost_model *m, struct cost_stage
     if (none.score > 0) return none;
     if (!within(m, stages, count, m->tau_max)) return nearest(m, stages, count);
 
-    /* The bound: price * k * ET(k) grows with k, and a stage's part of the cost, price * k * tau, is not less. */
+    /* The bound: price * k * ET(k) grows with k, and a stage's part of the cost,
+     * price * k * tau, is not less. */
     struct walk walk;
     walk_begin(&walk, m, stages, count);
     const double nodes = cost_nodes_price(m, stages, count);

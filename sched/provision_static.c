@@ -20,7 +20,7 @@ static bool is_of(const struct share *share, uint32_t stage)
     return method_type_is_cpu(share->model->instance, share->stages[stage].type) == share->is_cpu;
 }
 
-/* Gives every stage of the kind its least units for tau; returns their sum, UINT64_MAX: a type has too few. */
+/* Gives every stage of the kind its least units for tau; returns the sum, UINT64_MAX: a type has too few. */
 static uint64_t units_for(const struct share *share, double tau)
 {
     const struct cost_model *m = share->model;

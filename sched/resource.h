@@ -1,4 +1,5 @@
-/* A type of computing resource (the design's "type"): clusters offer types, instances list them, plans use them. */
+/* A type of computing resource (the design's "type"): clusters offer types,
+ * instances list them, plans use them. */
 #ifndef HETERPS_SCHED_RESOURCE_H
 #define HETERPS_SCHED_RESOURCE_H
 
@@ -68,7 +69,8 @@ static inline bool resource_is_slowed_at(const struct resource_slow *slow, uint6
     const uint64_t since = step - slow->from_step;
     return slow->for_steps == 0 || (slow->every_steps ? since % slow->every_steps : since) < slow->for_steps;
 }
-/* INVALID, with a sentence without place: for_steps does not fit every_steps. Clears all steps if nothing is slowed. */
+/* INVALID, with a sentence without place: for_steps does not fit every_steps.
+ * Clears all steps if nothing is slowed. */
 MUST_USE status resource_slow_turns_check(struct resource_slow *slow);
 /* "fc 4, embedding 2.5" into buffer, "" if nothing is slowed; resource_slow_parse reads the text. */
 char *resource_slow_text(const struct resource_slow *slow, char *buffer, size_t bytes);

@@ -1,4 +1,5 @@
-/* Counts evaluations, keeps plans, ends a search. search_evaluate is the inner loop of sampled and learned methods. */
+/* Counts evaluations, keeps plans, ends a search. search_evaluate is the inner loop
+ * of sampled and learned methods. */
 #include "sched/search.h"
 
 #include <math.h>

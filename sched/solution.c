@@ -121,12 +121,11 @@ static json_t *solution_json(const struct solution *s)
         json_array_append_new(layers, json_string(instance->layers[l].name));
         json_array_append_new(plan, json_integer(s->types[l]));
     }
-    json_t *whole =
-        json_pack("{s:s, s:s, s:s, s:I, s:b, s:b, s:f, s:f, s:f, s:f, s:I, s:f}", "format", PLAN_FORMAT,
-                  "instance", instance->name, "method", s->method, "seed", (json_int_t)s->seed, "feasible",
-                  s->result.is_feasible, "proven", s->is_proven, "cost", s->result.cost, "throughput",
-                  s->result.throughput, "throughput_limit", instance->throughput_limit, "lower_bound", s->lower_bound,
-                  "evaluations", (json_int_t)s->evaluations, "batch", instance->batch);
+    json_t *whole = json_pack("{s:s, s:s, s:s, s:I, s:b, s:b, s:f, s:f, s:f, s:f, s:I, s:f}", "format", PLAN_FORMAT,
+                              "instance", instance->name, "method", s->method, "seed", (json_int_t)s->seed, "feasible",
+                              s->result.is_feasible, "proven", s->is_proven, "cost", s->result.cost, "throughput",
+                              s->result.throughput, "throughput_limit", instance->throughput_limit, "lower_bound",
+                              s->lower_bound, "evaluations", (json_int_t)s->evaluations, "batch", instance->batch);
     char text[32];
     if (instance->has_graph_hash) {
         snprintf(text, sizeof text, "%016" PRIx64, instance->graph_hash);

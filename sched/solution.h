@@ -73,7 +73,8 @@ char *solution_infeasible_text(const struct solution *solution, char *buffer, si
  * figures. malloc'd: the caller's. MEMORY. */
 MUST_USE status solution_text(const struct solution *solution, char **text, size_t *bytes);
 MUST_USE status solution_write(const struct solution *solution, const char *path);
-/* The plan of a solution for the graph, by way of its text. Returns *plan: plan_free. As plan_parse; MEMORY. */
+/* The plan of a solution for the graph, by way of its text. Returns *plan:
+ * plan_free. As plan_parse; MEMORY. */
 MUST_USE status solution_to_plan(const struct solution *solution, const struct graph *graph, struct plan *plan);
 
 #endif

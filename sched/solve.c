@@ -43,7 +43,8 @@ void solution_free(struct solution *solution)
     *solution = (struct solution){0};
 }
 
-/* Sets the plan `types`, with units[L] if the method chose them; units NULL, or all 0: provisioned exactly. */
+/* Sets the plan `types`, with units[L] if the method chose them; units NULL,
+ * or all 0: provisioned exactly. */
 static void solution_plan(struct solution *s, const struct cost_model *model, const type_index *types,
                           const uint32_t *units)
 {

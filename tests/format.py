@@ -10,7 +10,7 @@ os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 verbose = "-v" in sys.argv
 named = [a for a in sys.argv[1:] if a != "-v"]
 COLUMNS = 120
-WORDS = 110  # columns of a comment's sentences, where it has several lines; drawings and tables have all
+WORDS = 110  # columns of a comment's sentences, where no code stands before it; drawings and tables have all
 C = (".c", ".h", ".cu", ".def")
 listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], capture_output=True, text=True)
 if listed.returncode:  # a parcel without git
@@ -86,14 +86,38 @@ def comments_apart(f):
         last = this
 
 
+def code_alone(line):
+    """The line's code: blanks in place of comments that end on it, no letters in texts. A comment that goes on stays as /*."""
+    line = re.sub(r'"(?:[^"\\]|\\.)*"', lambda text: '"' + "x" * (len(text[0]) - 2) + '"', line.rstrip("\\ "))
+    return re.sub(r"/\*.*?\*/", " ", line).rstrip()
+
+
+def comments_torn(f):
+    """Comments behind code that go on in the next line, and statements of two lines that fit in one without the comment at their end."""
+    above, begins, inside = "", True, False
+    for n, line in enumerate(lines[f], 1):
+        if inside:
+            inside = "*/" not in line
+            continue
+        this, opened, _ = code_alone(line).partition("/*")
+        inside = opened != ""
+        if inside and this.strip():
+            yield f"{f}:{n}: the comment behind code has several lines: place it above"
+        if begins and above.endswith(",") and this.endswith(";") and line.endswith("*/") and len(above + " " + this.lstrip()) <= COLUMNS:
+            yield f"{f}:{n}: the comment cuts a statement in two: place it above"
+        if this.strip():
+            begins, above = not above or above[-1] in ";{}>", this
+
+
 def comments_wide(f):
-    """Sentences of a comment of several lines that run past WORDS. What is drawn, indented or in columns is no sentence."""
+    """Sentences of a comment without code that run past WORDS. What is drawn, indented or in columns is no sentence."""
     drawn = re.compile(r"[─│┌┐└┘├┤┬┴┼▶◀▲▼═║┃━]|-->|<--|\S {2,}\S|^ {4}")
     inside = False
     for n, line in enumerate(lines[f], 1):
         words = line.strip()
-        begins = words.startswith("/*") and "*/" not in words
-        if (inside or begins) and len(line) > WORDS and not drawn.search(re.sub(r"^(/\*|\*)? ?", "", words)):
+        alone = re.match(r"/\*(?!.*\*/.)", words)  # code may follow a comment that ends
+        begins = alone and "*/" not in words
+        if (inside or alone) and len(line) > WORDS and not drawn.search(re.sub(r"^(/\*|\*)? ?", "", words)):
             yield f"{f}:{n}: {len(line)}"
         inside = (inside or begins) and "*/" not in words
 
@@ -122,6 +146,7 @@ check("no line ends in a blank", found(r"[ \t\r]+(?=\n)", text, "blank"))
 check("no tab", found(r"\t", text, "tab"))
 check("files end in one line feed", [f for f, t in text.items() if t and (not t.endswith("\n") or t.endswith("\n\n"))])
 check(f"no line of C runs past {COLUMNS} columns", [f"{f}:{n}: {len(l)}" for f in code for n, l in enumerate(lines[f], 1) if len(l) > COLUMNS])
+check("a comment behind code has one line and cuts no statement", [w for f in code for w in comments_torn(f)])
 check(f"no sentence of a comment runs past {WORDS} columns", [w for f in code for w in comments_wide(f)])
 check("never two empty lines in C", found(r"\n\n\n", code, "empty"))
 check("includes are in the order of folders", [w for f in code for w in include_order(f)])

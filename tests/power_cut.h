@@ -269,7 +269,7 @@ int unlinkat(int directory, const char *name, int flags)
 
 /* --- for tests ---------------------------------------------------------------------------------- */
 
-/* From now on, of a directory and of those in it; what is in the directory lasts. */
+/* From now on, of a directory and of the directories in it; what is in the directory lasts. */
 static inline void power_begin(const char *directory)
 {
     struct stat is;

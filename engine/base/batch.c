@@ -63,7 +63,8 @@ void micro_batch_clear(struct micro_batch *m)
 {
     m->example_count = 0;
     m->key_count = 0;
-    /* Written only if needed: the arrays may be lent, and other threads may read them (engine/slot/replay.h). */
+    /* Written only if needed: the arrays may be lent, and other threads may read
+     * them (engine/slot/replay.h). */
     if (m->key_begin[0]) m->key_begin[0] = 0;
 }
 
@@ -90,8 +91,8 @@ size_t ticket_bytes(struct batch_shape batch, struct example_shape example, uint
     take(&cursor, table_count, sizeof(struct ticket_table));
     for (uint32_t i = 0; i < table_count; i++) {
         struct ticket_table table;
-        ticket_table_lay(&table, &cursor, key_position_count(batch, example), batch_has_lanes(batch),
-                         span_floats[i], with_scratch);
+        ticket_table_lay(&table, &cursor, key_position_count(batch, example), batch_has_lanes(batch), span_floats[i],
+                         with_scratch);
     }
     return cursor.sum_bytes;
 }

@@ -42,11 +42,12 @@ static inline uint32_t batch_lane_of(struct batch_shape shape, uint32_t micro_in
 
 /* What an example looks like, fixed by the graph. */
 struct example_shape {
-    uint32_t dense_count;   /* numeric columns                                                  */
-    uint32_t dense_stride;  /* floats between two examples' numbers, >= dense_count: the log probabilities of candidates
-                               follow the numeric columns                                       */
-    uint32_t field_count;   /* sparse fields                                                    */
-    uint32_t key_count_max; /* sum of the fields' ids_max: most keys an example can have         */
+    uint32_t dense_count; /* numeric columns */
+    /* floats between two examples' numbers, >= dense_count: the log probabilities of candidates follow the
+     * numeric columns */
+    uint32_t dense_stride;
+    uint32_t field_count;   /* sparse fields */
+    uint32_t key_count_max; /* sum of the fields' ids_max: most keys an example can have */
     uint32_t label_count;
     bool has_weight, has_group; /* an example has a weight, belongs to a group                    */
     bool has_value;             /* a key has a value, which multiplies its row                    */
@@ -100,8 +101,9 @@ struct ticket_table {
     uint32_t *occurrence_begin; /* [unique + 1]                                                                 */
     uint32_t *occurrence;       /* key positions                                                                */
     uint32_t *step_row;         /* [unique]: the row's number within the step; filled by the feed               */
-    uint32_t *lane_row;         /* [unique]: where its gradients are added; filled by the feed. Of one lane the same
-                                   array as step_row; of several lanes in the micro-batch: [key position] */
+    /* [unique]: where its gradients are added; filled by the feed. With one lane the same array as step_row;
+     * with several lanes in the micro-batch: [key position] */
+    uint32_t *lane_row;
     /* [unique, span_floats] for keys without a row: where rows are only looked up, and in training of a table
      * that does not admit every key; else NULL */
     float *scratch;

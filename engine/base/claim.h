@@ -25,7 +25,7 @@ static inline bool claim_try(struct claim *claim)
 /* Returns whether a thread has failed to get the claim since it was taken. */
 static inline bool claim_give(struct claim *claim)
 {
-    /* Release, and sequentially consistent as above. */
+    /* Release, and sequentially consistent as in claim_try(). */
     atomic_store_explicit(&claim->shared_taken, false, memory_order_seq_cst);
     return atomic_load_explicit(&claim->shared_missed, memory_order_seq_cst) &&
            atomic_exchange_explicit(&claim->shared_missed, false, memory_order_seq_cst);

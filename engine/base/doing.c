@@ -16,9 +16,6 @@ void doing_begin(enum doing what) { atomic_fetch_add_explicit(&board.shared_coun
 
 void doing_end(enum doing what) { atomic_fetch_sub_explicit(&board.shared_count[what], 1, memory_order_relaxed); }
 
-uint32_t doing_count(enum doing what)
-{
-    return atomic_load_explicit(&board.shared_count[what], memory_order_relaxed);
-}
+uint32_t doing_count(enum doing what) { return atomic_load_explicit(&board.shared_count[what], memory_order_relaxed); }
 
 const char *doing_name(enum doing what) { return names[what]; }

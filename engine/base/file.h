@@ -31,7 +31,8 @@ MUST_USE status file_map_read(struct file_map *map, const char *path);
 MUST_USE status file_map_open(struct file_map *map, const char *path);
 /* IO, with path, byte and reason, if bytes of a mapping could not be read. */
 MUST_USE status file_map_check(const struct file_map *map, const char *path);
-/* Memory in place of a file, for bytes that come from elsewhere; *data is where the caller puts them. MEMORY. */
+/* Memory in place of a file, for bytes that come from elsewhere;
+ * *data is where the caller puts them. MEMORY. */
 MUST_USE status file_map_memory(struct file_map *map, size_t bytes, uint8_t **data);
 void file_map_close(struct file_map *map);
 /* Lets the pages read so far go from this process's resident memory; they can be read again. */
@@ -88,7 +89,8 @@ MUST_USE status file_probe(const char *path, bool *is_direct);
 
 /* Makes a directory if it is not there (its parent must be). */
 MUST_USE status file_directory_make(const char *path);
-/* Room for the longest path that the kernel takes, and one byte: a path cut to this is refused (ENAMETOOLONG). */
+/* Room for the longest path that the kernel takes, and one byte:
+ * a path cut to this is refused (ENAMETOOLONG). */
 #define FILE_PATH_BYTES ((size_t)PATH_MAX + 1)
 /* "DIR/NAME"; returns `path`. */
 const char *file_path_join(char path[FILE_PATH_BYTES], const char *directory, const char *name);

@@ -13,13 +13,14 @@
 struct fit_line {
     double fixed, slope;
     bool has_interval;
-    double fixed_low, fixed_high, slope_low,
-        slope_high; /* of the fit without bounds, then so that they hold the values */
+    /* of the fit without bounds, then widened until they hold the values */
+    double fixed_low, fixed_high, slope_low, slope_high;
 };
-/* Through `count` points, 1 or more: x >= 0, y > 0. One point, or all at one x: a proportion, slope = y / x. */
+/* Through `count` points, 1 or more: x >= 0, y > 0. One point, or all at one x: slope = y / x. */
 struct fit_line fit_line(const double *x, const double *y, uint32_t count);
 
-/* t(k) = t(1) (1 - share + share / k): HeterPS, section 4.1, formulas 1 and 2, fitted as sequential + parallel / k. */
+/* t(k) = t(1) (1 - share + share / k): HeterPS, section 4.1, formulas 1 and 2,
+ * fitted as sequential + parallel / k. */
 struct fit_share {
     double share; /* 0 … 1 */
     bool has_interval;
@@ -31,7 +32,7 @@ struct fit_share fit_share(const double *k, const double *seconds, uint32_t coun
 /* The value that Student's t exceeds in size with probability 5 %; freedom >= 1. */
 double fit_student(uint32_t freedom);
 
-/* The value below which a share of the values lies (0.5: the median), interpolated; sorts them. count >= 1. */
+/* The value below which a share of the values lies (0.5: the median), interpolated; sorts them. count >= 1 */
 double fit_quantile(double *values, uint32_t count, double share);
 
 #endif

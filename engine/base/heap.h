@@ -8,7 +8,7 @@
 
 #include "engine/base/status.h"
 
-/* Formats a text into memory of its own; malloc'd: yours, NULL after a failure. MEMORY: says how many bytes. */
+/* Formats a text into malloc'd memory: yours, NULL after a failure. MEMORY: says how many bytes. */
 MUST_USE status heap_text(char **text, const char *format, ...) PRINTF_LIKE(2, 3);
 MUST_USE status heap_text_of(char **text, const char *format, va_list arguments) PRINTF_LIKE(2, 0);
 

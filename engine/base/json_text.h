@@ -5,7 +5,8 @@
 
 #include <jansson.h>
 
-/* The text that json_dumps(json, flags) would give; malloc'd: yours. NULL: `json` is NULL, or there is no memory. */
+/* The text that json_dumps(json, flags) would give; malloc'd: yours.
+ * NULL: `json` is NULL, or there is no memory. */
 char *json_text(const json_t *json, size_t flags);
 
 /* As json_loadb(text, bytes, JSON_REJECT_DUPLICATES, error), but NULL and errno ENOMEM

@@ -27,7 +27,8 @@ struct kernel_mount {
     char top[256], mount[256];
     char file_system[32], source[256], options[512];
 };
-/* The next mount from *text on; moves *text past it, and past lines that are no mounts. False: there is none. */
+/* The next mount from *text on; moves *text past it, and past lines that are
+ * no mounts. False: there is none. */
 bool kernel_mount_next(const char **text, struct kernel_mount *mount);
 
 #endif

@@ -157,7 +157,8 @@ static bool json_is_in_array(const struct json *json)
     return json->array_levels >> (json->depth + json->left_out_depth - 1) & 1u;
 }
 
-/* Puts `,"name":value`, in an array `,value`, whole or not at all. value is `literal`, or the string `string`. */
+/* Puts `,"name":value`, in an array `,value`, whole or not at all.
+ * value is `literal`, or the string `string`. */
 static bool json_field(struct json *json, const char *name, const char *literal, const char *string)
 {
     CHECK((name == NULL) == json_is_in_array(json));
@@ -243,7 +244,8 @@ static void json_write(struct json *json)
     write_all(STDOUT_FILENO, json->text, json->used_bytes);
 }
 
-/* Almost always no other thread is writing; line_lock is then taken without waiting, and not counted as a lock. */
+/* Almost always no other thread is writing; line_lock is then taken without waiting,
+ * and not counted as a lock. */
 static void line_lock_take(void)
 {
     if (pthread_mutex_trylock(&line_lock) != 0) pthread_mutex_lock(&line_lock);

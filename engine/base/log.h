@@ -44,7 +44,7 @@ extern const struct notices log_notices;
  * printed, could not be written there; called when the program ends. UNREAD: standard output is
  * a pipe that nobody reads any more. */
 MUST_USE status log_results_check(void);
-/* "heterps-run: error: …" to standard error under both formats; under JSON also {"event":"error","text":…}. */
+/* "heterps-run: error: …" to standard error; under JSON also {"event":"error","text":…}. */
 void log_error(const char *format, ...) PRINTF_LIKE(1, 2);
 /* Redraws the last line of the terminal in place; cut to its width. Only where log_is_terminal(); never
  * waits: while another thread writes a line, it leaves the redrawing to the next call. */

@@ -17,7 +17,7 @@ struct machine {
     uint64_t memory_bytes;
     char huge_pages[32]; /* transparent ones: "always", "madvise" (enough), "never"; "none": the kernel has none */
 };
-/* The machine, with those of its processors whose `count` numbers are given. `root`: the kernel's files are
+/* The machine, with the processors whose `count` numbers are given. `root`: the kernel's files are
  * below it (ends in '/'): how tests see other machines. */
 void machine_read(struct machine *machine, const char *root, const int *processors, uint32_t count);
 

@@ -214,7 +214,7 @@ size_t memory_resident_bytes(void) { return statm_bytes(1); }
 
 size_t memory_resident_bytes_max(void)
 {
-    /* Not getrusage: its maximum survives exec, so that a small program started by a large one seems large. */
+    /* Not getrusage: its maximum survives exec, so a small program started by a large one seems large. */
     char text[8192];
     uint64_t kib = 0;
     if (!file_text_read("/proc/self/status", text, sizeof text) || !kernel_number_find(text, "VmHWM:", &kib))
@@ -253,7 +253,7 @@ struct survey {
     uint32_t listed_count, listed_max;
 };
 
-/* Adds a limit under which used_bytes of limit_bytes are taken, held_bytes of these by the process's plans. */
+/* Adds a limit under which used_bytes of limit_bytes are taken, held_bytes of them by the process's plans. */
 static void survey_add(struct survey *survey, const char *name, const char *group, const char *remedy,
                        uint64_t limit_bytes, uint64_t used_bytes, uint64_t held_bytes)
 {

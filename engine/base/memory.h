@@ -44,7 +44,7 @@ struct memory_part {
 /* The parts in the order of their first use; `index` from 0; false past the end. */
 bool memory_part_get(size_t index, struct memory_part *part);
 size_t memory_planned_bytes(void);
-/* How much of a part's blocks is resident now. Bytes of memory_note do not count: nothing is known of them. */
+/* How much of a part's blocks is resident. Bytes of memory_note do not count: nothing is known of them. */
 size_t memory_part_resident_bytes(const char *part);
 
 /* An upper bound of what this program takes beside blocks and notes: its image, the heap as it is now, and

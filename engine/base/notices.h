@@ -8,7 +8,8 @@
 
 enum notice { NOTICE_DETAIL, NOTICE_INFO, NOTICE_WARNING };
 
-/* Who is told. An options struct with notices keeps the pointer until what it opens is closed; NULL: nobody is told. */
+/* Who is told. An options struct with notices keeps the pointer until what it opens
+ * is closed; NULL: nobody is told. */
 struct notices {
     void (*tell)(void *context, enum notice kind, const char *text); /* borrows the text; any thread */
     void *context;

@@ -1,4 +1,4 @@
-/* How a run of numbers is cut into parts for those who share the work on it. */
+/* How a run of numbers is cut into parts for all who share the work on it. */
 #ifndef HETERPS_ENGINE_BASE_PARTS_H
 #define HETERPS_ENGINE_BASE_PARTS_H
 

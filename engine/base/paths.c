@@ -41,8 +41,8 @@ const char *path_copy(char path[PATH_MAX], const char *name, size_t bytes)
 static size_t scheme_bytes(const char *name, size_t bytes)
 {
     size_t at = 0;
-    while (at < bytes && (isalpha((uint8_t)name[at]) ||
-                          (at > 0 && (isdigit((uint8_t)name[at]) || memchr("+-.", name[at], 3)))))
+    while (at < bytes &&
+           (isalpha((uint8_t)name[at]) || (at > 0 && (isdigit((uint8_t)name[at]) || memchr("+-.", name[at], 3)))))
         at++;
     return at && at + 3 <= bytes && memcmp(name + at, "://", 3) == 0 ? at + 3 : 0;
 }

@@ -17,7 +17,7 @@ bool paths_next(const char **paths, const char **name, size_t *bytes);
 uint32_t paths_count(const char *paths);
 /* A name that paths_next has given, with its final 0, cut where it is longer than any path. */
 const char *path_copy(char path[PATH_MAX], const char *name, size_t bytes);
-/* Whether a name is an address, SCHEME://…, and no file. io/net/web_address.h refuses those that
+/* Whether a name is an address, SCHEME://…, and no file. io/net/web_address.h refuses addresses that
  * are not http's, with a sentence. */
 bool path_is_address(const char *name, size_t bytes);
 /* Whether one of the names is an address. */

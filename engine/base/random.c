@@ -73,7 +73,8 @@ void random_blocks(struct random_stream stream, uint64_t item, uint32_t block, u
     }
 }
 
-/* Two independent standard normals from 64 random bits: Box and Muller 1958, r cos(2 pi u) and r sin(2 pi u). */
+/* Two independent standard normals from 64 random bits: Box and Muller 1958,
+ * r cos(2 pi u) and r sin(2 pi u). */
 static void normal_pair(uint32_t radius_bits, uint32_t angle_bits, double out[2])
 {
     double u1 = ((double)radius_bits + 0.5) * 0x1p-32, u2 = ((double)angle_bits + 0.5) * 0x1p-32;

@@ -46,7 +46,8 @@ static inline double random_unit_f64(uint32_t high, uint32_t low)
     return ((double)((((uint64_t)high << 32) | low) >> 12) + 0.5) * 0x1p-52;
 }
 
-/* Initial values. `scale`: half width of the uniform, standard deviation of the normal (Box-Muller, in double). */
+/* Initial values. `scale`: half width of the uniform, standard deviation of the
+ * normal (Box-Muller, in double). */
 enum random_init { INIT_ZEROS, INIT_UNIFORM, INIT_NORMAL, INIT_COUNT };
 extern const char *const random_init_names[INIT_COUNT + 1]; /* "zeros", "uniform", "normal", NULL */
 

@@ -59,7 +59,8 @@ static bool one_push(struct ring *ring, uint32_t item)
      * release and acquire, so its last store is found here, and head_seen is as it left it. */
     uint32_t tail = atomic_load_explicit(&ring->shared_tail, memory_order_relaxed);
     if (tail - ring->head_seen == ring->cell_count) {
-        /* Acquire pairs with the release in one_pop(): a cell is ours again only after the item has been copied out. */
+        /* Acquire pairs with the release in one_pop(): a cell is ours again only after
+         * the item has been copied out. */
         ring->head_seen = atomic_load_explicit(&ring->shared_head, memory_order_acquire);
         if (tail - ring->head_seen == ring->cell_count) return false;
     }
@@ -104,7 +105,8 @@ static bool many_push(struct ring *ring, uint32_t item)
         /* Acquire pairs with index_advance(): all positions below `tail` have been filled. */
         uint32_t tail = atomic_load_explicit(&ring->shared_tail, memory_order_acquire);
         _Atomic uint64_t *cell = &ring->shared_cell[tail & (ring->cell_count - 1)];
-        /* Acquire pairs with the exchanges here and in many_pop(), whose position index_advance() then announces. */
+        /* Acquire pairs with the exchanges here and in many_pop(), whose position
+         * index_advance() then announces. */
         uint64_t found = atomic_load_explicit(cell, memory_order_acquire);
         uint32_t ahead = (uint32_t)(found >> 32) - tail;
         /* The cell still has the item of the last lap, so all positions from this item

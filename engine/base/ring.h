@@ -38,7 +38,7 @@ size_t ring_bytes(uint32_t cell_count, enum ring_kind kind);
  * instance by starting them afterwards. */
 void ring_place(struct ring *ring, struct arena *arena, uint32_t cell_count, enum ring_kind kind);
 
-/* Both, as a line of a layout; while the layout only adds up, `ring` is not used. */
+/* ring_bytes and ring_place as a line of a layout; while the layout only counts bytes, `ring` is not used. */
 static inline void ring_layout(struct ring *ring, struct layout *l, uint32_t cell_count, enum ring_kind kind)
 {
     l->bytes += ring_bytes(cell_count, kind);

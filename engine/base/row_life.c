@@ -1,4 +1,5 @@
-/* The rules of row_life.h. Called once for each row of a step, and for rows that are looked at outside of a step. */
+/* The rules of row_life.h. Called once for each row of a step, and for rows that are
+ * looked at outside of a step. */
 #include "engine/base/row_life.h"
 
 #include <string.h>

@@ -58,7 +58,7 @@ struct scope_stop {
     bool (*_Atomic shared_wake)(void *context);
     void *_Atomic shared_context; /* for shared_wake, which is NULL while this changes */
 };
-/* Takes the scope off the list of those that signals ask. */
+/* Takes the scope off the list of scopes that signals ask. */
 void scope_stop_close(struct scope_stop *stop);
 
 /* steady.c's. */

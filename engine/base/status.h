@@ -38,7 +38,8 @@ const char *status_message(void);
 /* Makes the words this thread's message: for a status_fail that adds where the failure belongs. */
 void status_describe(const char *format, va_list arguments) PRINTF_LIKE(1, 0);
 
-/* A failure kept whole: its thread may fail again meanwhile, or another thread reports it. All zero: there is none. */
+/* A failure kept whole: its thread may fail again meanwhile, or another thread reports
+ * it. All zero: there is none. */
 struct failure {
     status code;
     char message[STATUS_MESSAGE_BYTES];

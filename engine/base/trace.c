@@ -142,7 +142,8 @@ void trace_put(enum trace_kind kind, const char *name, uint64_t begin_ns, uint64
     /* Relaxed: the calling thread is the only writer of shared_tail. */
     uint32_t tail = atomic_load_explicit(&ring->shared_tail, memory_order_relaxed);
     if (tail - ring->head_seen == TRACE_RING_RECORDS) {
-        /* Acquire pairs with the release in ring_drain(): a record is ours again only after it has been read. */
+        /* Acquire pairs with the release in ring_drain(): a record is ours again
+         * only after it has been read. */
         ring->head_seen = atomic_load_explicit(&ring->shared_head, memory_order_acquire);
         if (tail - ring->head_seen == TRACE_RING_RECORDS) {
             /* Relaxed: a sum, written by us alone and exact once we have ended. */
@@ -368,7 +369,8 @@ static status ring_drain(struct trace_ring *ring)
 status trace_open(const char *path, uint32_t thread_max)
 {
     CHECK(thread_max > 0 && !atomic_load_explicit(&trace.shared_is_open, memory_order_relaxed));
-    /* An old file keeps its contents until the first events are written: by then all inputs of the run are known. */
+    /* An old file keeps its contents until the first events are written:
+     * by then all inputs of the run are known. */
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (fd < 0) FAIL(IO, "cannot open the trace %s for writing: %s", path, strerror(errno));
     size_t rings_bytes = arena_bytes(thread_max * sizeof(struct trace_ring));
@@ -494,7 +496,8 @@ status trace_close(void)
     atomic_store_explicit(&trace.shared_is_open, false, memory_order_relaxed);
     trace_mine = NULL;
     CHECK(pthread_setspecific(trace.key, NULL) == 0 && pthread_key_delete(trace.key) == 0);
-    /* A reader that is stuck in a pipe outlives its feed, and may still write to its ring, which nobody reads. */
+    /* A reader that is stuck in a pipe outlives its feed, and may still write to its
+     * ring, which nobody reads. */
     if (in_use_count == 0) arena_close(&trace.arena);
     return st;
 }

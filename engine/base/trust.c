@@ -1,4 +1,5 @@
-/* Compares paths from a graph with the graph's folder, as the file system resolves them. Called a few times a start. */
+/* Compares paths from a graph with the graph's folder, as the file system resolves them.
+ * Called a few times a start. */
 #include "engine/base/trust.h"
 
 #include <errno.h>

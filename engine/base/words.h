@@ -37,8 +37,8 @@ char *words_price(char buffer[WORDS_BYTES], double value);
 char *words_usd(char buffer[WORDS_BYTES], double value);       /* "0.02093 USD"                    */
 char *words_seconds(char buffer[WORDS_BYTES], double seconds); /* "5.77 µs", "103 s", "2.31 h"     */
 char *words_share(char buffer[WORDS_BYTES], double share);     /* "93 %"; near 100 %: "99.8 %"      */
-char *words_change(char buffer[WORDS_BYTES],
-                   double ratio); /* "+6.6 %", "-0.31 %", "52.1 times"; not a number, of nothing to nothing: "0 %" */
+/* "+6.6 %", "-0.31 %", "52.1 times"; not a number, of nothing to nothing: "0 %" */
+char *words_change(char buffer[WORDS_BYTES], double ratio);
 /* "1 stage", "2 stages" */
 char *words_plural(char buffer[WORDS_BYTES], uint64_t count, const char *noun);
 

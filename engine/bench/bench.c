@@ -157,8 +157,7 @@ static void machine_tell(const struct bench *b)
     bench_line("         L1d %s, L2 %s, L3 %s; memory %s, %s of it free; huge pages: %s", words_size(l1, m.l1d_bytes),
                words_size(l2, m.l2_bytes), words_size(l3, m.l3_bytes), words_size(all, m.memory_bytes),
                words_size(left, available), m.huge_pages);
-    bench_line("         medians of %u repeats, each after one of its limit; share: of that limit, median",
-               b->repeats);
+    bench_line("         medians of %u repeats, each after one of its limit; share: of that limit, median", b->repeats);
     markdown_line("heterps-run %s on %s, %u core%s, %s, memory of %s; "
                   "medians of %u repeats, each after one of its limit; share: of that limit, median.\n",
                   HETERPS_VERSION, cpu, b->cores.count, words_s(b->cores.count), b->isa_name, all, b->repeats);

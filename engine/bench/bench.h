@@ -15,7 +15,8 @@
 #include "engine/base/cores.h"
 #include "engine/bench/watch.h"
 
-/* In the order in which they run: X(name, check of its options before anything is printed, or NULL, subject, limit). */
+/* In the order in which they run: X(name, check of its options before anything is printed,
+ * or NULL, subject, limit). */
 #define BENCH_SUBJECTS(X)                                                                                              \
     X(gemm, bench_gemm_check, "products of fully connected layers", "multiply-adds in independent chains")             \
     X(gather, NULL, "rows of a table, looked up and summed", "random rows read")                                       \
@@ -78,7 +79,7 @@ MUST_USE status bench_run(const struct bench_options *options);
 const int *bench_processors(const struct bench *b, uint32_t threads);
 
 /* Whether gemm, train and card measure a precision, PRECISION_F32, … of cfg/settings.h; gemm and train only
- * those below PRECISION_CPU_COUNT. */
+ * precisions below PRECISION_CPU_COUNT. */
 bool bench_has_precision(const struct bench *b, uint32_t precision);
 /* GFLOP/s that products in a precision can reach: by multiply-adds, or, in bfloat16, by the processor's
  * instruction for it if that is faster. *by: the name of the instruction. by_wall: as in limit_fma. */

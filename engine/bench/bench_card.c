@@ -128,7 +128,8 @@ static status timed_take(struct card *c, const struct timed *t, double *seconds)
     return ST_OK;
 }
 
-/* Measures a figure: `amount` for each run of `ours`, beside limit_amount for each run of `limit`, if it has a job. */
+/* Measures a figure: `amount` for each run of `ours`, beside limit_amount for each run
+ * of `limit`, if it has a job. */
 static status figure_take(struct card *c, struct bench_figure figure, struct timed *ours, double amount,
                           struct timed *limit, double limit_amount)
 {

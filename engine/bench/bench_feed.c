@@ -81,7 +81,8 @@ static status inputs_take(struct feed_bench *f, struct feed *feed, uint64_t *exa
     FAIL(STOPPED, "stopped by a signal");
 }
 
-/* One pass with `threads` threads that parse, one of which also finds rows, and half as many that number keys. */
+/* One pass with `threads` threads that parse, one of which also finds rows,
+ * and half as many that number keys. */
 static status pass_run(struct feed_bench *f, const struct bench *b, uint32_t threads, double *examples_per_s)
 {
     struct feed *feed;

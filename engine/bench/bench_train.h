@@ -28,7 +28,8 @@ MUST_USE status train_bench_open(struct train_bench *bench, const struct train_b
 MUST_USE status train_bench_run(struct train_bench *bench, double seconds, double *examples_per_s);
 void train_bench_close(struct train_bench *bench);
 
-/* Floating-point operations of an example in a step: the products of fully connected layers, forward and backward. */
+/* Floating-point operations of an example in a step: the products of fully connected
+ * layers, forward and backward. */
 double train_bench_flops(const struct graph *graph);
 
 #endif

@@ -111,7 +111,8 @@ static void key_put(struct rig *r, uint32_t kind, uint32_t children)
     r->keys[r->h.batch.key_count++] = tree_key(kind, children, r->o->cells->word_bytes[kind] > 0, 0.5f);
 }
 
-/* Makes examples with `levels` levels of a kind over `leaves` leaves, or, with levels 0, of the leaves alone. */
+/* Makes examples with `levels` levels of a kind over `leaves` leaves, or,
+ * with levels 0, of the leaves alone. */
 static void examples_make(struct rig *r, uint32_t examples, uint32_t kind, uint32_t levels, uint32_t leaves)
 {
     const uint32_t children = r->o->cells->children[kind];
@@ -158,7 +159,7 @@ static double launch_seconds(struct rig *r, uint32_t kind, uint32_t nodes, doubl
     return fit_quantile(times, count, 0.5);
 }
 
-/* Extends the times to sizes from `measured` on, in a line from the last, with the slope of the upper half. */
+/* Extends the times to sizes from `measured` on, in a line from the last, of the upper half's slope. */
 static void sizes_extend(double seconds[PLACE_SIZES], uint32_t measured)
 {
     double nodes[PLACE_SIZES];

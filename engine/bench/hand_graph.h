@@ -78,7 +78,7 @@ static inline uint32_t hand_tensor(struct hand_graph *h, uint32_t rows, uint32_t
     return t;
 }
 
-/* The same with a gradient, which starts with random values, too: a kernel overwrites them or adds to them. */
+/* The same with a gradient, random at first, too: a kernel overwrites it or adds to it. */
 static inline uint32_t hand_tensor_grad(struct hand_graph *h, uint32_t rows, uint32_t cols, uint32_t stride)
 {
     uint32_t t = hand_tensor(h, rows, cols, stride), grad = hand_tensor(h, rows, cols, stride);

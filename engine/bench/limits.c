@@ -155,7 +155,12 @@ static inline __attribute__((always_inline)) void rows_body(const struct rows_ca
     for (uint64_t i = 0; i < call->rows; i++) {
         const line_f32 *next = table + row_of(seed + i + ahead, row_count) * lines;
         _Pragma("GCC unroll 4") for (uint32_t j = 0; j < lines; j++)
-            updates ? __builtin_prefetch(next + j, 1) : __builtin_prefetch(next + j, 0);
+        {
+            if (updates)
+                __builtin_prefetch(next + j, 1);
+            else
+                __builtin_prefetch(next + j, 0);
+        }
         line_f32 *row = table + row_of(seed + i, row_count) * lines;
         _Pragma("GCC unroll 4") for (uint32_t j = 0; j < lines; j++)
         {

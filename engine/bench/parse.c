@@ -22,7 +22,8 @@
 #define ROWS_QUICK UINT64_C(20000)
 #define READ_BYTES ((size_t)256 << 10)
 #define WINDOW     10000u /* of shuffling */
-/* With a data cache: the measured pass, after one that writes the cache and one that first touches its memory. */
+/* With a data cache: the measured pass, after one that writes the cache and one
+ * that first touches its memory. */
 #define CACHED_PASS 2u
 #define BLOCKS      8u /* blocks of the data cache that are mixed */
 
@@ -64,7 +65,8 @@ static size_t csv_put(const char *line, size_t bytes, char *out, bool is_quoted)
 static size_t csv_rewrite(const char *line, size_t bytes, char *out) { return csv_put(line, bytes, out, false); }
 static size_t csv_quoted_rewrite(const char *line, size_t bytes, char *out) { return csv_put(line, bytes, out, true); }
 
-/* Writes a number as the value of its column's feature, a text as a feature's number; leaves out absent values. */
+/* Writes a number as the value of its column's feature, a text as a feature's number;
+ * leaves out absent values. */
 static size_t features_put(const char *line, size_t bytes, char *out, bool has_field)
 {
     char *at = out;

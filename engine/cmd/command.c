@@ -1,4 +1,4 @@
-/* Parses a verb's flags by its table, prints its help, and turns the status of its work into an exit status. */
+/* Parses a verb's flags by its table, prints its help, and turns its status into an exit status. */
 #include "engine/cmd/command.h"
 
 #include <inttypes.h>

@@ -55,7 +55,7 @@ struct command {
     bool opens_positionals; /* they are files to read (inputs.h) */
     /* which files of models its outputs may replace */
     enum model_spare replaces;
-    bool takes_rest;        /* its options begin with a struct command_rest */
+    bool takes_rest; /* its options begin with a struct command_rest */
     /* takes --gpu; starts anew with the CUDA side where there is a card (engine/image/image.h) */
     bool uses_cards;
     /* Does the work; command_run prints its failure. `options`: filled by the flags. */
@@ -81,7 +81,8 @@ const char *command_nearest(const char *name);
 const struct command *command_at(size_t i, const char **title);
 /* What `heterps-run help` says about words and exit statuses. */
 extern const char help_of_words[], help_of_exits[];
-/* `heterps-run help TOPIC`; "": lists all verbs. USAGE: there is no such topic; the message names a similar one. */
+/* `heterps-run help TOPIC`; "": lists all verbs. USAGE: there is no such topic;
+ * the message names a similar one. */
 MUST_USE status help(const char *topic);
 
 #endif

@@ -47,7 +47,7 @@ static const struct flag flags[] = {
     {.name = "--wait",
      .type = FLAG_F64,
      .value = "SECONDS",
-     .meaning = "wait this long for all nodes, then measure those that have come (default 20)",
+     .meaning = "wait this long for all nodes, then measure the nodes that have come (default 20)",
      .offset = offsetof(struct cluster_options, wait),
      .min = 0.1,
      .max = 86400},
@@ -200,7 +200,8 @@ static status echoes_look(struct look *l, uint32_t low, struct doctor_pair *p)
     return ST_OK;
 }
 
-/* Moves bytes, to_low and to_high; *a_s: bytes a second of each way, without the time of a message there and back. */
+/* Moves bytes, to_low and to_high; *a_s: bytes a second of each way, without the time
+ * of a message there and back. */
 static status bytes_move(struct look *l, uint32_t low, const struct doctor_pair *p, uint64_t to_low, uint64_t to_high,
                          double *a_s)
 {

@@ -51,7 +51,8 @@ int main(int argument_count, char **arguments)
 {
     streams_open();
     files_allow();
-    /* A closed pipe, or a file-size limit, is an error of the write that meets it, not the end of the program. */
+    /* A closed pipe, or a file-size limit, is an error of the write that meets it,
+     * not the end of the program. */
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN);
     log_open(LOG_TEXT, 0);

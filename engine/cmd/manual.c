@@ -21,7 +21,7 @@ void notices_print(FILE *out) { fwrite(licences_begin, 1, (size_t)(licences_end 
 static void line_print(FILE *out, const char *text, size_t bytes)
 {
     if (bytes > 0 && (*text == '.' || *text == '\'')) fputs("\\&", out);
-    for (size_t i = 0; i < bytes; i++)
+    for (size_t i = 0; i < bytes; i++) {
         switch (text[i]) {
         case '\\': fputs("\\e", out); break;
         case '-': fputs("\\-", out); break;
@@ -31,6 +31,7 @@ static void line_print(FILE *out, const char *text, size_t bytes)
         case '~': fputs(text[i] == '^' ? "\\(ha" : "\\(ti", out); break;
         default: fputc(text[i], out);
         }
+    }
     fputc('\n', out);
 }
 

@@ -10,7 +10,8 @@
 
 /* A page of section 1 for man(1), in the macros of man(7). */
 void manual_print(FILE *out);
-/* A shell function that completes verbs, flags, values of flags that take a few words, and else names of files. */
+/* A shell function that completes verbs, flags, values of flags that take a few
+ * words, and else names of files. */
 void completion_print(FILE *out);
 /* The licences of the libraries that the program is linked with, as their packages state them. */
 void notices_print(FILE *out);

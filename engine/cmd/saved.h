@@ -38,10 +38,12 @@ struct saved_options {
         .meaning = "override a setting of the graph; may be repeated", .offset = offsetof(struct saved_options, set)   \
     }
 
-/* The path of the model: `model` or, where this is NULL, the graph's own (engine/model/lean.h). USAGE: it has none. */
+/* The path of the model: `model` or, where this is NULL, the graph's own
+ * (engine/model/lean.h). USAGE: it has none. */
 MUST_USE status saved_model(const char *graph_path, const char *model, const char **path);
 
-/* Opens set-up and crew for the graph, calls `use`, and closes them. Fails as setup_open, crew_open and `use` do. */
+/* Opens set-up and crew for the graph, calls `use`, and closes them.
+ * Fails as setup_open, crew_open and `use` do. */
 MUST_USE status saved_run(const char *graph_path, const struct saved_options *options,
                           status (*use)(struct crew *crew, const struct saved_options *options));
 

@@ -1,4 +1,4 @@
-/* heterps-run devices: what this machine offers to training, as a page, as an object, or as a cluster text. */
+/* heterps-run devices: what this machine offers to training, as a page, an object or a cluster text. */
 #include <inttypes.h>
 #include <limits.h>
 #include <stdarg.h>

@@ -501,7 +501,8 @@ static status opened_keep(struct doctor *d, const struct run_options *asked)
 
 /* --- the verb ----------------------------------------------------------------------------------- */
 
-/* Directories, and the files that claim them, which opening a training makes. What is new is removed afterwards. */
+/* Directories, and the files that claim them, which opening a training makes.
+ * What is new is removed afterwards. */
 struct traces {
     char directory[3][FILE_PATH_BYTES]; /* "": none */
     bool had_directory[3], had_lock[3];

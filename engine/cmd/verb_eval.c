@@ -71,7 +71,8 @@ static void by_close(struct by *by)
     *by = (struct by){0};
 }
 
-/* Opens what --by needs, and adds it to the set's options; without --by does nothing. USAGE, INVALID: the column. */
+/* Opens what --by needs, and adds it to the set's options; without --by does nothing.
+ * USAGE, INVALID: the column. */
 static status by_open(struct by *by, const struct setup *s, const struct eval_options *o, struct evaluate_options *set)
 {
     if (o->by == NULL) return ST_OK;
@@ -168,12 +169,8 @@ static void nodes_close(void *context)
 static status nodes_eval(const char *graph, const struct eval_options *o)
 {
     struct nodes_eval e = {.options = o};
-    const struct train_use use = {.context = &e,
-                                  .verb = "eval",
-                                  .prints = true,
-                                  .open = nodes_open,
-                                  .run = nodes_run,
-                                  .close = nodes_close};
+    const struct train_use use = {
+        .context = &e, .verb = "eval", .prints = true, .open = nodes_open, .run = nodes_run, .close = nodes_close};
     if (o->data.count == 0) FAIL(USAGE, "no data to measure on: give --data FILE");
     return run_use(graph, &(struct run_options){.resume = o->saved.model,
                                                 .isa = o->saved.isa,

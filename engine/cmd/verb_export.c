@@ -195,7 +195,7 @@ static void lean_tell(const struct lean_options *options, const struct lean_writ
     log_event_end();
 }
 
-/* Checks that an output file is no input and no file of a model, except a file that this verb writes itself. */
+/* Checks that an output file is no input and no file of a model, except a file that this verb writes. */
 static status output_check(const struct export_options *o)
 {
     TRY(inputs_spare(o->output));

@@ -158,7 +158,8 @@ static bool file_tell(struct found *found, const struct model_saved *s, const st
     return found->fault_count > before;
 }
 
-/* The same for a segment: each block says whether it is as written; if all are, whether they are this save's. */
+/* The same for a segment: each block says whether it is as written; if all are,
+ * whether they are this save's. */
 static bool segment_tell(struct found *found, const struct model_saved *s, const struct manifest_table *table,
                          const struct manifest_part *part)
 {

@@ -1,4 +1,5 @@
-/* heterps-run predict: prints a line for each example, in the order of the input, with a column for each loss. */
+/* heterps-run predict: prints a line for each example, in the order of the input,
+ * with a column for each loss. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,9 +77,9 @@ struct predictions {
     struct column_text *texts;
     /* of several nodes */
     struct gather gather;
-    struct file_sink pieces;        /* on another node than 0: its lines, which go to node 0 */
-    struct rank_query_shape query;  /* or, where words are predicted, its queries */
-    uint64_t step;                  /* on another node than 0: the step of what the writer has not passed on yet */
+    struct file_sink pieces;       /* on another node than 0: its lines, which go to node 0 */
+    struct rank_query_shape query; /* or, where words are predicted, its queries */
+    uint64_t step;                 /* on another node than 0: the step of what the writer has not passed on yet */
 };
 
 /* Writes a tab and the text of each column of --with, for the present example. */

@@ -248,7 +248,8 @@ static status sets_tell(const struct session *s, struct train_options *options)
     return ST_OK;
 }
 
-/* Notes files of eval.exclude as inputs: they are opened when evaluation begins, long after outputs are checked. */
+/* Notes files of eval.exclude as inputs: they are opened when evaluation begins,
+ * long after outputs are checked. */
 static status exclude_note(const struct setup *setup)
 {
     char *paths;

@@ -1,4 +1,5 @@
-/* heterps-run plan --workers: proposes and explains virtual workers for a model and a cluster of several nodes. */
+/* heterps-run plan --workers: proposes and explains virtual workers for a model
+ * and a cluster of several nodes. */
 #ifndef HETERPS_ENGINE_CMD_WORKERS_H
 #define HETERPS_ENGINE_CMD_WORKERS_H
 

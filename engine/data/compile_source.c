@@ -140,8 +140,8 @@ static status source_words(void *context, const struct vocabulary_settings *sett
     free(key);
     TRY(st);
     struct word_list list = {.count_min = settings->count_min};
-    st = reader_words_count(&options, settings->column,
-                                   column.ids_max ? column.ids_max : s->settings.data_ids_max, word_take, &list);
+    st = reader_words_count(&options, settings->column, column.ids_max ? column.ids_max : s->settings.data_ids_max,
+                            word_take, &list);
     if (st == ST_OK && list.word_count) qsort(list.word, list.word_count, sizeof *list.word, word_order);
     size_t word_count = list.word_count < settings->words_max ? list.word_count : settings->words_max;
     uint64_t covered_count = 0;
@@ -235,7 +235,8 @@ static status source_moments(void *context, const char *const *columns, uint32_t
 
 /* --- batches of trees ------------------------------------------------------------------------- */
 
-/* Bounds on micro-batches to learn from, their nodes, and their edges, so that learning takes a second or two. */
+/* Bounds on micro-batches to learn from, their nodes, and their edges,
+ * so that learning takes a second or two. */
 #define LEARN_SETS   20u
 #define LEARN_NODES  40000u
 #define LEARN_SWEEPS 100u

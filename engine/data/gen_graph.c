@@ -273,7 +273,7 @@ static size_t ids_row(struct gen_graph *g, struct draw *d, char *line, struct ge
     uint32_t place = 0;
     for (uint32_t i = 0; i < g->field_count; i++) {
         const struct gen_field *f = &g->fields[i];
-        /* Fields of libfm are places in the line, from 1 on; places that the graph does not name are filled. */
+        /* Fields of libfm are places in the line, from 1 on; places that the graph leaves out are filled. */
         bool is_place = g->o.format == READER_LIBFM && number_of(f) > 0;
         for (; is_place && place + 1 < number_of(f); place++) at = stpcpy(at, " 0:0");
         place += is_place;
@@ -527,7 +527,7 @@ static status columns_list(struct gen_graph *g)
     return ST_OK;
 }
 
-/* The column whose text a name has; a graph may use a column twice, for instance as a field and as a group. */
+/* The column whose text a name has; a graph may use a column twice, say as a field and a group. */
 static uint32_t column_of(const struct gen_graph *g, const char *name)
 {
     const struct example_shape shape = g->o.schema->example;

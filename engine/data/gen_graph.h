@@ -51,7 +51,8 @@ void gen_graph_close(struct gen_graph *gen);
 size_t gen_graph_line_bytes_max(const struct gen_graph *gen);
 /* Writes the first line of a file, if the format has one; returns its bytes. */
 size_t gen_graph_header(const struct gen_graph *gen, char *line);
-/* Writes row `row` with its newline and returns its bytes. truth->label is NAN where no label is drawn from z. */
+/* Writes row `row` with its newline and returns its bytes.
+ * truth->label is NAN where no label is drawn from z. */
 size_t gen_graph_row(struct gen_graph *gen, uint64_t row, char *line, struct gen_criteo_truth *truth);
 
 #endif

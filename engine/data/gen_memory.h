@@ -1,4 +1,5 @@
-/* Generated data in memory, under a path that a reader can open: for measurements where there is no data yet. */
+/* Generated data in memory, under a path that a reader can open:
+ * for measurements where there is no data yet. */
 #ifndef HETERPS_ENGINE_DATA_GEN_MEMORY_H
 #define HETERPS_ENGINE_DATA_GEN_MEMORY_H
 

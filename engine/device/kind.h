@@ -13,7 +13,7 @@
 #include "graph/device.h"
 #include "sched/plan.h"
 
-/* Options of all devices of a stage; the stage keeps them, and everything they point to, until it is closed. */
+/* Options of all devices of a stage; the stage keeps them, and all they point to, until it is closed. */
 struct device_stage_options {
     const struct graph *graph;
     struct model *model;
@@ -40,7 +40,8 @@ struct device_seat {
 struct device_figures {
     uint64_t front_bytes, behind_bytes; /* across the cuts in front of and behind the stage          */
     uint64_t other_bytes;               /* columns of data without a cut in front of the stage; losses */
-    /* Rows of steps that were resident in the stage's own memory, and that were not; rows moved in, and moved home. */
+    /* Rows of steps that were resident in the stage's own memory, and that were not;
+     * rows moved in, and moved home. */
     struct device_row_figures {
         uint64_t resident, cold, moved_in, moved_home;
     } rows;

@@ -111,7 +111,8 @@ static status examples_grow(struct by_value *by, size_t need)
     return grow(&by->value_of, &by->room, need, sizeof *by->value_of);
 }
 
-/* Takes the next example's value, and, unless it is left out, counts it with its weight; its samples are in place. */
+/* Takes the next example's value, and, unless it is left out, counts it with its weight;
+ * its samples are in place. */
 static status example_put(struct by_value *by, bool is_left_out, float weight)
 {
     TRY(columns_next(by->columns, by->next));
@@ -181,10 +182,9 @@ static void group_tell(const struct by_value *by, const char *set, const struct 
         snprintf(name, sizeof name, "%s: %s other values", column, words_whole(others, other_count));
     for (uint32_t h = 0; h < by->heads.count; h++)
         log_result("by       %s%s%s%s%s: %s (%s examples)", set ? set : "", set ? " " : "", name,
-                   by->heads.count > 1 ? ", " : "",
-                 by->heads.count > 1 ? by->heads.items[h].name : "",
-                 evaluate_figures_text(&by->heads.items[h], false, text, sizeof text),
-                 words_whole(count, g->example_count));
+                   by->heads.count > 1 ? ", " : "", by->heads.count > 1 ? by->heads.items[h].name : "",
+                   evaluate_figures_text(&by->heads.items[h], false, text, sizeof text),
+                   words_whole(count, g->example_count));
     log_event_begin("eval_by");
     if (set) log_event_text("set", set);
     log_event_text("column", column);

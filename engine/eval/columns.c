@@ -93,7 +93,8 @@ static const char *cell_end(const struct columns *c, const char *at, const char 
     const char *first = at;
     while (first < end && *first == ' ' && c->separator != ' ') first++;
     if (c->has_quotes && first < end && *first == '"')
-        /* Marks within the value come in pairs, and a single mark ends it; text behind that mark is skipped below. */
+        /* Marks within the value come in pairs, and a single mark ends it;
+         * text behind that mark is skipped below. */
         for (at = first + 1; at < end && (*at != '"' || (at + 1 < end && at[1] == '"')); at++) at += *at == '"';
     const char *stop = at < end ? memchr(at, c->separator, (size_t)(end - at)) : NULL;
     return stop ? stop : end;

@@ -10,11 +10,13 @@
 
 #include "engine/eval/evaluate.h"
 
-/* For --help, where a flag takes sets. */
+/* For --help, where a flag takes sets. The formatter would place a backslash by bytes, not by columns. */
+/* clang-format off */
 #define EVAL_SETS_HELP                                                                                                 \
     "A set of data is FILE,… or NAME=FILE,…: tomorrow=day9.tsv. "                                                      \
     "What is before the first = is a name, of letters, digits, _ . and -,\n"                                           \
     "unless there is a file called that, = included; ./a=b.tsv is always a file."
+/* clang-format on */
 
 #define EVAL_SETS_MAX      16u
 #define EVAL_SET_NAME_MAX  63u /* letters */
@@ -44,7 +46,7 @@ struct eval_feeds {
     struct eval_sets sets;
     /* paths, cache_kept and the cache's suffix are set by eval_feeds_begin */
     struct evaluate_options options[EVAL_SETS_MAX];
-    struct data_cache *cache[EVAL_SETS_MAX];        /* kept between evaluations: data once read; or NULL */
+    struct data_cache *cache[EVAL_SETS_MAX]; /* kept between evaluations: data once read; or NULL */
     char suffix[EVAL_SETS_MAX][sizeof ".eval." + EVAL_SET_NAME_MAX];
     struct feed *feed; /* open, or NULL … */
     uint32_t at;       /* … of this set   */

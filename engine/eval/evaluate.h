@@ -1,4 +1,4 @@
-/* Runs the forward pass over a data set with the model as it is, and measures its heads, or hands out slots. */
+/* Runs the forward pass over data with the model as it is, and measures its heads, or hands out slots. */
 #ifndef HETERPS_ENGINE_EVAL_EVALUATE_H
 #define HETERPS_ENGINE_EVAL_EVALUATE_H
 
@@ -8,7 +8,7 @@
 struct by_value;
 struct evaluate_options {
     const char *paths;             /* kept */
-    enum reader_part lines;        /* READER_HELD_OUT: only those that data.eval_fraction holds out */
+    enum reader_part lines;        /* READER_HELD_OUT: only lines that data.eval_fraction holds out */
     bool label_optional, bad_keep; /* for prediction */
     bool gives_early;              /* a stream's examples are given as they come (io/read/reader.h) */
     const struct reader_listener *listener;
@@ -23,12 +23,12 @@ MUST_USE status evaluate_open(struct crew *crew, const struct evaluate_options *
 void evaluate_shares(const struct setup *setup, const struct evaluate_options *options, uint32_t count,
                      const char *data, double *share);
 /* The lines that evaluation of `paths` reads after training on the paths `data`: where both name the same
- * file, those that training left out. */
+ * file, the lines that training left out. */
 enum reader_part evaluate_lines(const struct setup *setup, const char *paths, const char *data);
 /* Starts the feed and runs to the feed's end, or to a signal: STOPPED. Closes nothing. */
 MUST_USE status evaluate_run(struct crew *crew, struct feed *feed, forward_sink *sink, void *context);
 
-/* Takes room for the feed's examples, with a tenth to spare, and for ranking, so that the plan includes it. */
+/* Takes room for the feed's examples, with a tenth to spare, and for ranking, so the plan includes it. */
 MUST_USE status evaluate_reserve(struct crew *crew, const struct feed *feed, struct heads *heads);
 /* Runs evaluate_run into the heads of the crew's graph, and logs the result: as text, a line for each head,
  * and as event `eval`, which has the first loss's figures itself and all heads' figures, with bins, in

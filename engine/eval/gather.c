@@ -7,7 +7,7 @@
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
 
-/* The header of a piece. A node's last piece has step LAST, the status of the node as code, and its message. */
+/* The header of a piece. A node's last piece has step LAST, the node's status as code, and its message. */
 struct piece {
     uint64_t step;
     uint32_t bytes; /* after it, without padding to a multiple of 8 */
@@ -55,10 +55,7 @@ static void piece_put(struct gather *g, const struct piece *piece)
     g->used += (uint32_t)sizeof *piece + padded(piece->bytes);
 }
 
-void gather_put(struct gather *g, uint32_t bytes)
-{
-    piece_put(g, &(struct piece){.step = g->step, .bytes = bytes});
-}
+void gather_put(struct gather *g, uint32_t bytes) { piece_put(g, &(struct piece){.step = g->step, .bytes = bytes}); }
 
 void gather_step_end(struct gather *g, uint64_t step)
 {

@@ -17,7 +17,7 @@
 
 #include "engine/node/talk.h"
 
-/* The most bytes of a piece: those of a piece that fills a block. */
+/* The most bytes of a piece: of a piece that fills a block. */
 #define GATHER_PIECE_BYTES (TALK_BYTES - 16u)
 
 struct gather {
@@ -54,7 +54,8 @@ void gather_put(struct gather *gather, uint32_t bytes);
 /* Says that the node has no more pieces of the step. */
 void gather_step_end(struct gather *gather, uint64_t step);
 
-/* Rank 0's: takes in all other nodes' pieces of the steps before `step`; where nodes have stages, does nothing. */
+/* Rank 0's: takes in all other nodes' pieces of the steps before `step`;
+ * where nodes have stages, does nothing. */
 MUST_USE status gather_until(struct gather *gather, uint64_t step);
 
 /* By all nodes, in any case, after the last step: `st` is the node's failure, or ST_OK. Rank 0 returns `st`,

@@ -138,9 +138,10 @@ static void softmax_finish(const double means[2], double *values)
 /* --- kinds ------------------------------------------------------------------------------------ */
 
 struct head_kind {
-    void (*add)(const struct seen *, uint32_t b, double sums[2]); /* NULL: into the metrics of a binary classifier  */
-    void (*sample)(const struct seen *, uint32_t b,
-                   double sums[2]); /* likewise, for the main figure, the first: cheap */
+    /* NULL: into the metrics of a binary classifier */
+    void (*add)(const struct seen *, uint32_t b, double sums[2]);
+    /* likewise, for the main figure, the first: cheap */
+    void (*sample)(const struct seen *, uint32_t b, double sums[2]);
     void (*finish)(const double means[2], double *values);
     uint32_t figure_count;
     struct figure_kind figures[HEAD_FIGURES_MAX];

@@ -86,14 +86,16 @@ MUST_USE status heads_labels_check(const struct heads *heads, const struct slot 
 /* Where several nodes evaluate: the bytes of the terms of examples, the numbers that
  * heads_add takes in; a multiple of 8. */
 size_t heads_terms_bytes(const struct heads *heads, uint32_t example_count);
-/* Writes the terms of examples [begin, end) of a slot whose forward pass is done, and whose labels are right. */
+/* Writes the terms of examples [begin, end) of a slot whose forward pass is done,
+ * and whose labels are right. */
 void heads_terms_write(const struct heads *heads, const struct slot *slot, uint32_t begin, uint32_t end, void *to);
 /* Takes in terms as heads_add does, to the last bit. `from` is 8-byte aligned. MEMORY. */
 MUST_USE status heads_terms_add(struct heads *heads, const void *from, uint32_t example_count);
 /* Ends an evaluation: sets the values, and empties the collection. */
 MUST_USE status heads_finish(struct heads *heads);
 
-/* The numbers of an example that a head's figures need: of a binary head logit and label, else the terms of means. */
+/* The numbers of an example that a head's figures need: of a binary head logit
+ * and label, else the terms of means. */
 union head_sample {
     struct {
         float logit, label;
@@ -110,7 +112,7 @@ void heads_terms_samples(const struct heads *heads, const void *terms, uint32_t 
 bool heads_terms_are_left_out(const struct heads *heads, const void *terms, uint32_t example_count, uint32_t e);
 const float *heads_terms_weights(const struct heads *heads, const void *terms, uint32_t example_count);
 /* Sets the values of a head that is in no evaluation; values that need more than samples are NaN: group_auc,
- * and those of ranked words. `weight` is [count], or NULL where the data have none. Takes no memory if
+ * and the values of ranked words. `weight` is [count], or NULL where the data have none. Takes no memory if
  * heads_reserve has taken room for `count`. */
 void head_samples_measure(struct head *head, const union head_sample *samples, const float *weight, uint64_t count);
 

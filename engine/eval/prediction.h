@@ -20,7 +20,7 @@ void prediction_close(struct prediction *prediction);
  * "nan" in every column. `to` has room for line_bytes_max; returns the line's bytes. One caller at a time. */
 size_t prediction_write(const struct prediction *prediction, const struct slot *slot, uint32_t b, char *to);
 
-/* Whether the model's only loss is at every node of a tree (softmax_nodes): each node then has a line, too. */
+/* Whether the model's only loss is at every node of a tree (softmax_nodes): then each node has a line. */
 bool prediction_is_of_nodes(const struct graph *graph);
 /* For such a model: the count of nodes of example b of a slot; 1 if the example is malformed. */
 uint32_t prediction_node_count(const struct prediction *prediction, const struct slot *slot, uint32_t b);

@@ -23,7 +23,8 @@ struct samples {
     union head_sample *line;               /* [window]; on rank 0 of several nodes: measured */
 };
 
-/* With several nodes: a run of one node's examples, in a block; a record for each follows. count 0: the last piece. */
+/* With several nodes: a run of one node's examples, in a block;
+ * a record for each follows. count 0: the last piece. */
 struct piece {
     uint64_t first, count;
 };
@@ -267,7 +268,8 @@ static void record_read(const struct progressive *p, uint32_t place, const uint8
     if (p->has_weight) memcpy(&p->kept_weight[place], from, sizeof *p->kept_weight);
 }
 
-/* On other nodes: the next piece from *number on that fits into `room` bytes; false: no piece is left, or fits. */
+/* On other nodes: the next piece from *number on that fits into `room` bytes; false:
+ * no piece is left, or fits. */
 static bool piece_next(const struct progressive *p, uint64_t *number, size_t room, struct piece *piece)
 {
     uint64_t n = *number;

@@ -14,7 +14,7 @@
  * Predictions are those of training: dropout drops, batch normalisation takes its statistics from the
  * micro-batch. Figures are an evaluation's, without weights of heads (engine/eval/heads.h): all figures of a
  * binary loss, of another loss the main one. Under bsp they are a function of data, model and step. Under wsp
- * and asp a minibatch is left out if its end is told after those of many later minibatches.
+ * and asp a minibatch is left out if its end is told after the ends of many later minibatches.
  *
  * Workload: two copies of a sample of 8 bytes an example; figures are calculated when progress is
  * reported. */
@@ -27,7 +27,7 @@ struct progressive;
 struct reduce;
 
 /* Keeps the graph. Figures are of the last `window` examples, at least 1. `cell_count`:
- * micro-batches that may be taken and not yet told, at least those of a step. `reduce`: kept; this
+ * micro-batches that may be taken and not yet told, at least as many as a step has. `reduce`: kept; this
  * node's, of several nodes under bsp; NULL: there is one node. MEMORY; INVALID: of several nodes,
  * more losses than a block has room for. */
 MUST_USE status progressive_open(struct progressive **progressive, const struct graph *graph, uint32_t window,

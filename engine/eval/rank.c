@@ -13,7 +13,7 @@
 #include "engine/eval/rank_groups.h"
 #include "graph/op_rules.h"
 
-/* Queries scored at once: many, so that a panel serves often, but no more than SCORES_BYTES of scores allow. */
+/* Queries scored at once: many, so a panel serves often, but no more than SCORES_BYTES of scores allow. */
 #define QUERIES_MAX  64u
 #define SCORES_BYTES ((size_t)64 << 20)
 /* The maximum of eval.top, too. */
@@ -485,7 +485,8 @@ void rank_groups_anew(struct rank *r) { rank_groups_begin(&r->groups); }
 
 size_t rank_line_bytes_max(const struct rank *r) { return r->line_bytes_max; }
 
-/* Means over examples whose target is a word, and over all examples, where a target that is no word is a miss. */
+/* Means over examples whose target is a word, and over all examples, where a target
+ * that is no word is a miss. */
 static void examples_result(const struct rank *r, struct rank_result *result)
 {
     double all = (double)r->target_count, known = (double)(r->target_count - r->unknown_count);

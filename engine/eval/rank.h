@@ -14,8 +14,8 @@
  *   log loss    -log softmax(scores)[target], perplexity its exp
  *   hit rate@k  share of examples whose target is among the k best, equal scores at their middle place; k = 1, 10
  *
- * Figures over groups are of the eval.top best words, and of those of eval.cutoffs. A target that is
- * no word of the vocabulary counts as not found, and has no log loss. Figures are over all targets,
+ * Figures over groups are of the eval.top best words, and of as many as each number of eval.cutoffs. A target
+ * that is no word of the vocabulary counts as not found, and has no log loss. Figures are over all targets,
  * and once more over words alone.
  *
  * Memory: words x (dimension + 1) floats and at most SCORES_BYTES of scores, taken at open, and that of
@@ -44,8 +44,8 @@ struct rank_query_shape {
     uint32_t field, field_count; /* the candidates' field; all fields */
     uint32_t tensor, dim;        /* the query's; its numbers          */
     bool has_group;
-    uint32_t history, history_max; /* where lines are given: the field of words that a user knows already, or
-                                    * NONE; its ids_max */
+    /* where lines are given: the field of words that a user knows already, or NONE; its ids_max */
+    uint32_t history, history_max;
 };
 struct rank_query_shape rank_query_shape(const struct graph *graph, uint32_t head);
 /* The same for queries that get lines. */
@@ -63,12 +63,14 @@ MUST_USE status rank_open(struct rank **rank, struct crew *crew, const struct ra
 size_t rank_line_bytes_max(const struct rank *rank);
 void rank_close(struct rank *rank);
 
-/* Computes the vectors of all words with the model as it is, on the idle pipeline, and begins anew. STOPPED. */
+/* Computes the vectors of all words with the model as it is, on the idle pipeline,
+ * and begins anew. STOPPED. */
 MUST_USE status rank_begin(struct rank *rank);
 /* A forward_sink's work: takes slots in the order of the data. Lines have eval.top
  * words, or top_max if that is fewer. */
 MUST_USE status rank_add(struct rank *rank, const struct slot *slot);
-/* Takes one example of a slot, for a line of `top` words, at most top_max. *has_line: the example gives a line. */
+/* Takes one example of a slot, for a line of `top` words, at most top_max. *has_line:
+ * the example gives a line. */
 MUST_USE status rank_add_example(struct rank *rank, const struct slot *slot, uint32_t e, uint32_t top, bool *has_line);
 /* Gives the lines of all examples so far. */
 MUST_USE status rank_flush(struct rank *rank);

@@ -73,7 +73,7 @@ struct rank_figures {
 };
 struct rank_groups_result {
     uint64_t group_count, target_count; /* groups with a relevant item; relevant items */
-    uint64_t unknown_count;             /* of these items, those that are no words   */
+    uint64_t unknown_count;             /* of these items, the ones that are no words */
     struct rank_figures at[RANK_CUTOFFS_MAX];
     struct rank_figures known; /* at the first cutoff, over words alone */
 };

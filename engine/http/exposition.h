@@ -1,4 +1,5 @@
-/* Figures in Prometheus's text format 0.0.4: for each name a head, then lines of values, with or without labels. */
+/* Figures in Prometheus's text format 0.0.4: for each name a head,
+ * then lines of values, with or without labels. */
 #ifndef HETERPS_ENGINE_HTTP_EXPOSITION_H
 #define HETERPS_ENGINE_HTTP_EXPOSITION_H
 

@@ -230,7 +230,8 @@ static struct connection *connection_of(const struct http *h, struct evhttp_requ
 
 /* --- requests --------------------------------------------------------------------------------- */
 
-/* While a request is worked on, the next one comes, or the connection's end. Either is read after the answer. */
+/* While a request is worked on, the next one comes, or the connection's end.
+ * Either is read after the answer. */
 static void on_early(struct bufferevent *bev, void *unused)
 {
     (void)unused;
@@ -314,7 +315,8 @@ static void answer_write(struct connection *c)
         (void)bufferevent_disable(c->bev, EV_READ);
 }
 
-/* An answer to HEAD: the body's length without the body. libevent would leave out the length, and write the bytes. */
+/* An answer to HEAD: the body's length without the body.
+ * libevent would leave out the length, and write the bytes. */
 static void body_to_length(struct evkeyvalq *headers, struct evbuffer *body)
 {
     char length[24];

@@ -40,7 +40,8 @@ extern const struct image image;
  * cards; SYSTEM: `on`, and there is no card. */
 MUST_USE status image_start(const char *choice, char **arguments);
 
-/* What --gpu-probe does. Returns 0 if there is a card; else 1, and a line on standard output says why there is none. */
+/* What --gpu-probe does. Returns 0 if there is a card; else 1, and a line on standard
+ * output says why there is none. */
 int image_probe(void);
 
 #endif

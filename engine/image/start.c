@@ -142,7 +142,7 @@ static bool probe_listen(int told, char *text, size_t text_bytes, uint64_t deadl
     return clock_ns() < deadline_ns;
 }
 
-/* Waits until the deadline at most, because a process that hangs within the driver may ignore even SIGKILL. */
+/* Waits until the deadline at most, as a process that hangs within the driver may ignore even SIGKILL. */
 static bool probe_ended(pid_t child, int *how, uint64_t deadline_ns)
 {
     const struct timespec moment = {0, 1000000};

@@ -66,7 +66,7 @@ static uint64_t layout(struct lean_header *h, struct lean_table *tables)
 
 /* --- numbers ---------------------------------------------------------------------------------- */
 
-/* The bits of the least bfloat16 that, times 127, is at least the vector's greatest magnitude; 0 for zeros. */
+/* The bits of the least bfloat16 that, times 127, reaches the vector's greatest magnitude; 0 for zeros. */
 static uint16_t scale_of(const float *vector, uint32_t dim)
 {
     float most = 0;

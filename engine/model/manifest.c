@@ -1,4 +1,5 @@
-/* Reads and writes the manifest of a model directory (its keys are in the header); once a checkpoint, once a start. */
+/* Reads and writes the manifest of a model directory (its keys are in the header);
+ * once a checkpoint, once a start. */
 #include "engine/base/file.h"
 #include "engine/base/heap.h"
 #include "engine/base/json_text.h"
@@ -13,8 +14,8 @@
 #include <xxhash.h>
 
 #define VECTORS_BF16 "bf16"
-#define FORMAT      "heterps-model"
-#define HASH_DIGITS 16
+#define FORMAT       "heterps-model"
+#define HASH_DIGITS  16
 /* The first version in which tables are lists of parts. */
 #define MANIFEST_WITH_PARTS 3
 /* The first version in which segments have checksums. */
@@ -184,7 +185,8 @@ static json_t *manifest_json(const struct manifest *m)
     char model_hash[HASH_DIGITS + 1];
     hash_print(model_hash, m->model_hash);
     hash_print(hash, m->dense.xxh3);
-    /* Model texts, with the model's name, may be any bytes: a text that JSON cannot hold or give back is left out. */
+    /* Model texts, with the model's name, may be any bytes: a text that JSON cannot hold
+     * or give back is left out. */
     json_t *model = json_string(m->model);
     if (model == NULL) model = json_string("");
     bool is_text = m->text != NULL && memchr(m->text, 0, m->text_bytes) == NULL;

@@ -98,7 +98,7 @@ struct model_budget {
  * model_close. On failure *model is empty, and may be closed. MEMORY; INVALID: the graph's updates and
  * parameters do not fit each other; with a disk fails as cold_open. */
 MUST_USE status model_open(struct model *model, const struct graph *graph, const struct model_budget *budget);
-/* Fills in the initial values of parameters and their optimizer state: a function of the graph and its seed. */
+/* Fills in the initial values of parameters and their optimizer state: a function of graph and seed. */
 void model_init(struct model *model);
 void model_close(struct model *model);
 /* Fills in the initial row of a key: store_table_options.row_init with the model as context. */
@@ -130,11 +130,12 @@ MUST_USE status model_dir_check(const struct graph *graph, const char *path);
 
 #define MODEL_BEST_NAME "best"
 struct model_save_options {
-    const char *path;          /* the directory; model_dir_check comes first                                    */
-    const uint64_t *row_count; /* [table_count]: rows to save of each table, those that exist at this step, not those
-                                  read ahead; NULL: all */
-    uint32_t ticket;           /* with a disk, rows as of it: ticket.number of the last finished step            */
-    uint32_t keep;             /* saves that stay in the directory, this one included; 0 is 1                   */
+    const char *path; /* the directory; model_dir_check comes first */
+    /* [table_count]: rows to save of each table: rows that exist at this step,
+     * without rows read ahead; NULL: all */
+    const uint64_t *row_count;
+    uint32_t ticket; /* with a disk, rows as of it: ticket.number of the last finished step */
+    uint32_t keep;   /* saves that stay in the directory, this one included; 0 is 1         */
     /* Of several owners the first one saves. `others` [owner_count - 1, table_count] are the rows that the
      * others have saved, under the generation that model_save_claim has given. NULL: there is one owner. */
     const struct manifest_part *others;
@@ -204,7 +205,8 @@ struct model_source {
     struct file_map manifest, dense; /* the files, in memory (file_map_memory)                                   */
     struct file_map *admission;      /* [table_count]: empty where every key is admitted                         */
     uint32_t table_count;            /* the graph's                                                              */
-    /* The next of this owner's rows of the table; *row NULL: there is none. The row stays until the next call. */
+    /* The next of this owner's rows of the table; *row NULL: there is none.
+     * The row stays until the next call. */
     status (*row_next)(struct model_source *, uint32_t table, uint64_t *key, const float **row);
 };
 /* Closes the files that nobody has taken. */

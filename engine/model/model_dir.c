@@ -35,7 +35,8 @@ status manifest_load(struct manifest *manifest, const char *directory, const cha
     return st;
 }
 
-/* A directory without a manifest has to be empty, or to hold what a killed first save left: the lock, and data. */
+/* A directory without a manifest has to be empty, or to hold what a killed first save
+ * left: the lock, and data. */
 static status leftovers_check(const char *path)
 {
     DIR *directory = opendir(path);
@@ -83,7 +84,8 @@ static status claim_locked(const char *path, const char *lock_path)
         close(fd);
         return ST_OK;
     }
-    /* Some network file systems know no locks (ENOLCK, EOPNOTSUPP, ENOSYS): there the directory stays unclaimed. */
+    /* Some network file systems know no locks (ENOLCK, EOPNOTSUPP, ENOSYS):
+     * there the directory stays unclaimed. */
     if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
         close(fd);
         FAIL(SYSTEM,

@@ -1,4 +1,5 @@
-/* Files of a model's directory, for code that saves there (other code finds its functions in engine/model/model.h). */
+/* Files of a model's directory, for code that saves there (other code finds its functions
+ * in engine/model/model.h). */
 #ifndef HETERPS_ENGINE_MODEL_MODEL_DIR_H
 #define HETERPS_ENGINE_MODEL_MODEL_DIR_H
 

@@ -136,7 +136,7 @@ static status table_files(struct exporter *e, const char *stem, const struct tab
         TRY(file_export(e, stem, "keys.npy", keys_npy_put, t));
         return file_export(e, stem, "vectors.npy", vectors_npy_put, t);
     }
-    /* A table has the name of the dense part: its first letter becomes a code, so that there are two files. */
+    /* A table has the name of the dense part: its first letter becomes a code, so there are two files. */
     if (strcmp(stem, DENSE_NAME) == 0) return file_export(e, "%64ense", "safetensors", table_put, t);
     return file_export(e, stem, "safetensors", table_put, t);
 }

@@ -1,4 +1,5 @@
-/* Loads a saved model into a graph's: everything is compared and verified first, then copied. Called once a start. */
+/* Loads a saved model into a graph's: everything is compared and verified first,
+ * then copied. Called once a start. */
 #include "engine/model/model.h"
 
 #include <inttypes.h>

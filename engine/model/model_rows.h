@@ -30,7 +30,8 @@ struct model_rows {
 /* Maps the files of a table in `directory`. Keeps `said` until close. IO: a file is
  * missing; MEMORY. Closed in any case. */
 MUST_USE status model_rows_open(struct model_rows *rows, const char *directory, const struct manifest_table *said);
-/* Reads every byte of the parts: CORRUPT, INVALID or MISMATCH name file and place. `manifest_path` is for messages. */
+/* Reads every byte of the parts: CORRUPT, INVALID or MISMATCH name file and place.
+ * `manifest_path` is for messages. */
 MUST_USE status model_rows_verify(struct model_rows *rows, const char *manifest_path);
 /* The same of one part. */
 MUST_USE status model_rows_part_verify(struct model_rows *rows, uint32_t part, const char *manifest_path);
@@ -50,7 +51,8 @@ struct model_rows_walk {
 };
 /* The next row of verified parts; false: there is none. *span points into the file. */
 bool model_rows_next(const struct model_rows *rows, struct model_rows_walk *walk, uint64_t *key, const float **span);
-/* Where the rows of a verified part lie in its file; and the index of the row that model_rows_next has just given. */
+/* Where the rows of a verified part lie in its file; and the index of the row
+ * that model_rows_next has just given. */
 struct filed_part model_rows_place(const struct model_rows *rows, uint32_t part);
 uint64_t model_rows_row(const struct model_rows *rows, const struct model_rows_walk *walk);
 

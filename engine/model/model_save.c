@@ -46,7 +46,8 @@ static status tag_find(const struct save *s, const char *manifest, bool *is_take
     return ST_OK;
 }
 
-/* The name of a table's file: STEM.STEP[-GENERATION].END; for owners but the first STEM.OWNER.STEP… malloc'd. */
+/* The name of a table's file: STEM.STEP[-GENERATION].END; for owners but the first
+ * STEM.OWNER.STEP… malloc'd. */
 static status table_data_name(const struct save *s, uint32_t table, const char *end, char **name)
 {
     const struct graph *g = s->model->graph;

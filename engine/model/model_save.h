@@ -40,7 +40,8 @@ struct save {
 
 /* Chooses names that no file in the directory has. MEMORY, IO. save_end follows in any case. */
 MUST_USE status save_begin(struct save *s);
-/* Writes the rest, then removes saves that are too old; after a failure removes every file with this save's tag. */
+/* Writes the rest, then removes saves that are too old; after a failure removes every
+ * file with this save's tag. */
 MUST_USE status save_run(struct save *s);
 void save_end(struct save *s);
 

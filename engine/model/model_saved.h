@@ -29,7 +29,8 @@ struct model_saved {
 MUST_USE status model_saved_open(struct model_saved *saved, const char *path);
 /* The same from a save that comes from elsewhere: takes the files, and has no rows. */
 MUST_USE status model_saved_adopt(struct model_saved *saved, struct model_source *source);
-/* Reads every byte: CORRUPT, INVALID or MISMATCH name the file, and in rows the place; IO: a byte cannot be read. */
+/* Reads every byte: CORRUPT, INVALID or MISMATCH name the file, and in rows the place;
+ * IO: a byte cannot be read. */
 MUST_USE status model_saved_verify(struct model_saved *saved);
 /* IO if bytes of a file could not be read; else `st`, the status of the work on these bytes, with its
  * message. Call it after that work. */

@@ -45,7 +45,8 @@ static status older_add(struct older_saves *older, const char *name, struct mani
     return ST_OK;
 }
 
-/* The save written last comes first. Saves without a number, of programs that kept one save only, go by step. */
+/* The save written last comes first. Saves without a number, of programs that kept
+ * one save only, go by step. */
 static int older_compare(const void *a, const void *b)
 {
     const struct older_save *x = a, *y = b;

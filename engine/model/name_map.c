@@ -1,4 +1,5 @@
-/* Reads name maps (the format is in the header): a copy of the text is cut into names in place. Once a start. */
+/* Reads name maps (the format is in the header): a copy of the text is cut into
+ * names in place. Once a start. */
 #include "engine/model/name_map.h"
 
 #include <stdbool.h>

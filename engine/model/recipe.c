@@ -1,4 +1,4 @@
-/* Compares the settings of a save's text with the graph's, key by key of cfg/keys.def; once a resumed start. */
+/* Compares the settings of a save's text with the graph's, key by key of cfg/keys.def; once a resumption. */
 #include "engine/model/recipe.h"
 
 #include <inttypes.h>
@@ -178,7 +178,7 @@ static status difference(const struct recipe *r, enum round round, enum recipe_c
     return ST_OK;
 }
 
-/* Compares the keys of a section, read into two structs of its kind. `name` is --set's name of the section. */
+/* Compares the keys of a section, read into two structs of its kind. `name`: --set's name of the section. */
 static status keys_compare(const struct recipe *r, enum round round, const char *kind, const char *name,
                            const struct ini_section *saved_section, const void *saved,
                            const struct ini_section *present_section, const void *present)
@@ -235,7 +235,8 @@ static status op_section_compare(const struct ini_section *a, const struct ini_s
     return ST_OK;
 }
 
-/* Finds sections that only `ini` has, and differences between sections of ops, whose keys all make the model. */
+/* Finds sections that only `ini` has, and differences between sections of ops,
+ * whose keys all make the model. */
 static status ops_compare(const struct ini *ini, const struct ini *other, bool is_saved)
 {
     for (uint32_t i = 0; i < ini->section_count; i++) {

@@ -21,7 +21,8 @@
 
 #define PART_COPY   "checkpoint copy"
 #define PART_BUFFER "checkpoint buffer"
-/* Bytes of the blocks of all tables' files together; of a table's block at least; of one copy from a segment. */
+/* Bytes of the blocks of all tables' files together; of a table's block at least;
+ * of one copy from a segment. */
 #define BLOCKS_BYTES    ((size_t)8 << 20)
 #define BLOCK_BYTES_MIN ((size_t)64 << 10)
 #define COPY_BYTES      ((size_t)1 << 20)

@@ -289,7 +289,8 @@ static float float_of_bits(uint32_t bits)
     return value;
 }
 
-/* IEEE 754 binary16: a sign, 5 bits of exponent (bias 15), 10 of fraction. Every value is a binary32 exactly. */
+/* IEEE 754 binary16: a sign, 5 bits of exponent (bias 15), 10 of fraction.
+ * Every value is a binary32 exactly. */
 static float float_of_f16(uint16_t half)
 {
     const uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31, fraction = half & 1023;

@@ -8,7 +8,8 @@
 
 #include "io/read/reader.h"
 
-/* Gives no words: the saved text is compiled for its columns alone, without the data that they were counted on. */
+/* Gives no words: the saved text is compiled for its columns alone, without the data
+ * that they were counted on. */
 static status no_words(void *context, const struct vocabulary_settings *settings, const char *name, uint64_t source,
                        status (*word)(void *to, const char *text, size_t bytes, uint64_t count), void *to)
 {

@@ -202,7 +202,8 @@ static void saved_table_match(struct warm_start *w, uint32_t table)
         const struct manifest_table *saved = &m->tables[i];
         if (strcmp(saved->name, graph_string(g, have->name)) != 0) continue;
         const char *optimizer = optimizer_table[g->optimizers[have->optimizer].kind].name;
-        /* A manifest without the optimizer's name was written when every optimizer had another length of spans. */
+        /* A manifest without the optimizer's name was written when every optimizer
+         * had another length of spans. */
         const struct graph_table was = {.dim = saved->dim, .store = (uint16_t)saved->store};
         source->has_state = saved->dim == have->dim &&
                             state_floats(&was, saved->span_floats) == state_floats(have, have->span_floats) &&
@@ -570,7 +571,8 @@ static void untaken_list(const struct warm_start *w, struct names *names)
     names_end(names);
 }
 
-/* Whether the name is of optimizer state in a saved model, NAME.state0, …, which is not looked for by name. */
+/* Whether the name is of optimizer state in a saved model, NAME.state0, …,
+ * which is not looked for by name. */
 static bool is_state(const struct warm_start *w, const char *name)
 {
     const char *dot = strrchr(name, '.');

@@ -1,4 +1,5 @@
-/* Slots that cross between stages of several nodes (engine/pipe/hops.h), as messages: two a micro-batch and cut. */
+/* Slots that cross between stages of several nodes (engine/pipe/hops.h), as messages:
+ * two a micro-batch and cut. */
 #include "engine/node/reduce_internal.h"
 
 /* Most slots on their way to one node; others wait in its ring. */

@@ -86,7 +86,8 @@ static uint64_t said_sum(const struct division_options *o, uint32_t *others)
     return sum;
 }
 
-/* Speeds of nodes that have said no lanes; 0: it has. Without a word a node counts as fast as others on average. */
+/* Speeds of nodes that have said no lanes; 0: it has.
+ * Without a word a node counts as fast as others on average. */
 static void speeds_find(const struct division_options *o, uint64_t *speed)
 {
     uint64_t sum = 0, count = 0;

@@ -31,7 +31,7 @@ struct division_options {
     uint32_t job_nodes;      /* … of these in the job: if some are missing, what nodes have said are proportions */
     const uint32_t *says;    /* [node_count]                                                                     */
     const uint32_t *rank_of; /* [node_count]: nodes' names in messages                                           */
-    /* enum cluster_placement; CLUSTER_SPREAD in its place where nodes are missing and no node would have any */
+    /* enum cluster_placement; CLUSTER_SPREAD in its place where nodes are missing and none would have any */
     uint32_t slices, rows;
 };
 struct division {

@@ -21,7 +21,8 @@ struct files_out {
 void files_out_begin(struct files_out *files, struct reduce *reduce, uint32_t to);
 /* Sends a file whose bytes are at hand. */
 MUST_USE status files_out_put(struct files_out *files, const char *name, const void *data, size_t bytes);
-/* There are no more files, or `st` has come in between, which it returns. Fails as the exchange has failed. */
+/* There are no more files, or `st` has come in between, which it returns.
+ * Fails as the exchange has failed. */
 MUST_USE status files_out_end(struct files_out *files, status st);
 
 struct files_in {

@@ -9,7 +9,7 @@
  *
  * Workers of waves are granted steps far ahead. Where one wants to stop, rank 0 halts them all:
  * each begins nothing more and says what it has begun. The greatest of these steps is the end, to
- * which those that are behind run. */
+ * which the nodes that are behind run. */
 #include <inttypes.h>
 
 #include "engine/node/reduce_internal.h"

@@ -9,8 +9,8 @@
  *              WAITING: not in the present generation; may be in the next
  *
  * Rank 0 alone numbers generations, and says who is in. After a loss (a link that ends, silence, two
- * nodes that do not reach each other, no progress) the next generation has the survivors and those who
- * wait. A node that has begun starts anew by exec, with the roster; another goes on in place. Three
+ * nodes that do not reach each other, no progress) the next generation has the survivors and the nodes
+ * that wait. A node that has begun starts anew by exec, with the roster; another goes on in place. Three
  * losses without a step between, fewer than `min` nodes, or no rank 0: exit 75. Where nodes do not reach
  * each other, the fewest leave that must. They are in again only where `min` needs them; else what
  * separates them would do so for ever.

@@ -61,7 +61,7 @@ static void meeting_look(struct member *m)
     put(m, OUTPUT_BEGIN)->frame.roster = m->roster;
 }
 
-/* `lost` are out: forms the next generation of the others and of those who wait. */
+/* `lost` are out: forms the next generation of the others and of the nodes that wait. */
 static void form(struct member *m, uint64_t lost)
 {
     const bool has_begun = m->phase == MEMBER_RUNNING;
@@ -163,7 +163,8 @@ static bool missed_within(const struct member *m, uint64_t in, uint32_t budget, 
     return true;
 }
 
-/* The fewest ranks that must leave so that no such pair is left; where they take too long to find, some ranks. */
+/* The fewest ranks that must leave so that no such pair is left;
+ * where they take too long to find, some ranks. */
 static uint64_t missed_cover(const struct member *m)
 {
     uint32_t work = COVER_WORK;
@@ -196,7 +197,7 @@ void member_gathering_look(struct member *m)
     const uint64_t all = m->roster.generation ? m->roster.mask : m->o.nodes == 64 ? UINT64_MAX : bit(m->o.nodes) - 1;
     const bool is_late = m->now_ns >= m->end_ns, is_whole = (all & ~(m->present | bit(0))) == 0;
     if (m->phase != MEMBER_GATHERING || (!is_late && !is_whole)) return;
-    if (m->roster.generation && !is_whole) { /* some of those that were told do not come */
+    if (m->roster.generation && !is_whole) { /* some nodes that were told do not come */
         m->phase = MEMBER_MEETING;
         form(m, all & ~(m->present | bit(0)));
         return;
@@ -296,7 +297,7 @@ void member_progress_look(struct member *m)
         if (m->o.progress_ns) m->progress_end_ns = m->now_ns + m->o.progress_ns;
     }
     if (m->now_ns < m->progress_end_ns) return;
-    /* Stuck is a node that is waited for and waits for nobody; else those that have done least. */
+    /* Stuck is a node that is waited for and waits for nobody; else the nodes that have done least. */
     uint64_t awaited = 0, stuck = 0, behind = 0;
     for (uint32_t r = 0; r < m->o.nodes; r++) {
         if (!is_in(m->roster.mask, r)) continue;

@@ -95,11 +95,13 @@ void member_ending_look(struct member *m);
 void member_leaving_look(struct member *m);
 /* The ranks `lost` are out. */
 void member_lose(struct member *m, uint64_t lost);
-/* It is known by now who does not reach whom; not all have met in time; all are there, or
- * time is up; steps go on, or not. */
+/* All ranks have had time to say whom they do not reach. */
 void member_missed_decide(struct member *m);
+/* Not all ranks have met in time. */
 void member_meeting_late(struct member *m);
+/* Whether all ranks are there, or the time to wait for them is up. */
 void member_gathering_look(struct member *m);
+/* Whether steps go on. */
 void member_progress_look(struct member *m);
 void member_first_frame(struct member *m, uint32_t channel, const struct member_frame *f);
 

@@ -70,7 +70,8 @@ uint64_t node_waits(const struct node *node);
 
 /* Works out who does what, before the functions below. INVALID: as division_make; the same on all nodes. */
 MUST_USE status node_divide(struct node *node);
-/* Whether the node has lanes, as a node alone (NULL) has. Else it is a parameter server, and reads no data. */
+/* Whether the node has lanes, as a node alone (NULL) has.
+ * Else it is a parameter server, and reads no data. */
 bool node_computes(const struct node *node);
 /* On which of the nodes that are there each stage of the plan lies; NULL: nodes have lanes. */
 const struct exchange_stages *node_stages(const struct node *node);
@@ -78,7 +79,8 @@ const struct exchange_stages *node_stages(const struct node *node);
  * how many lanes each has, "3, 5 and 0". */
 const char *node_speeds_text(const struct node *node, char *text, size_t bytes);
 const char *node_lanes_text(const struct node *node, char *text, size_t bytes);
-/* Opens the exchange over a model, which stays until node_close. Before the pipeline that gets it. As reduce_open. */
+/* Opens the exchange over a model, which stays until node_close.
+ * Before the pipeline that gets it. As reduce_open. */
 MUST_USE status node_join(struct node *node, struct model *model);
 struct reduce *node_reduce(struct node *node);
 /* The pipeline has the exchange: from now on the main threads of all nodes may talk
@@ -90,7 +92,8 @@ MUST_USE status node_begin(struct node *node, uint64_t step);
 
 /* For a job without an exchange, in the same order on all nodes. They fail as the node
  * has failed, if that comes first. */
-/* Sends to another node, and returns when the kernel has all; receives from another, as many bytes as it gives. */
+/* Sends to another node, and returns when the kernel has all; receives from another,
+ * as many bytes as it gives. */
 MUST_USE status node_give(struct node *node, uint32_t to, const void *data, uint64_t bytes);
 MUST_USE status node_take(struct node *node, uint32_t from, void *data, uint64_t bytes);
 /* All nodes get what node 0 has in `data`. */

@@ -1,4 +1,5 @@
-/* A node's membership: frames to and from the machine of member.h, what the machine puts out, and how a node ends. */
+/* A node's membership: frames to and from the machine of member.h, what the machine puts
+ * out, and how a node ends. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -123,7 +124,7 @@ static void over(struct node *n, status st)
     if (n->listens && st == ST_OK) reduce_fail(n->reduce, node_job_ended());
 }
 
-/* Sends where those nodes listen that have told node 0 alone. */
+/* Sends where the nodes listen that have told node 0 alone. */
 #define THERE_MAX (LETTER_BYTES / sizeof(struct node_there))
 static void places_send(struct node *n, uint32_t link)
 {
@@ -267,7 +268,7 @@ static void output_do(struct node *n, const struct member_output *out)
     }
 }
 
-/* Notes the words of a loss that node 0 has decided on, before others lose their links to each other for it. */
+/* Notes the words of a loss that node 0 has decided on, before others lose their links for it. */
 static void stuck_note(struct node *n)
 {
     char text[512];

@@ -322,7 +322,8 @@ static status turn(struct node *n)
     TRY(links_wait(n->links, n->events, EVENTS_MAX, end_ns, &count));
     memset(n->is_dead, 0, sizeof n->is_dead);
     for (uint32_t i = 0; i < count && node_state(n) != STATE_OVER; i++) event_take(n, &n->events[i]);
-    /* Acquire pairs with finish(): what the main thread has said before its end is sent before the end is told. */
+    /* Acquire pairs with finish(): what the main thread has said before its end
+     * is sent before the end is told. */
     const uint32_t finish = atomic_exchange_explicit(&n->shared_finish, 0, memory_order_acquire);
     node_ask_look(n);
     if (n->listens && node_state(n) == STATE_RUNNING) {

@@ -45,7 +45,7 @@ struct owned {
     bool is_ahead;       /* the letter being settled: the step before is not updated for here */
     uint32_t *piece_row; /* [node_count, table_count]: lane row of the asker's first piece of the table */
     struct gradients gradients;
-    uint32_t tickets;      /* of the letter being settled: those that are done */
+    uint32_t tickets;      /* of the letter being settled: tickets that are done */
     uint32_t done_ticket;  /* of the last step that this node has updated for */
     uint64_t settled_step; /* letters of earlier steps are settled, and `settled` askers' of this step */
     uint32_t settled;
@@ -296,7 +296,8 @@ static status keys_check(const struct owned *owned, uint32_t asker, uint32_t tab
     return ST_OK;
 }
 
-/* Finds the rows of a stretch of an asker's keys, the letter's from `key` on, and numbers them among the step's. */
+/* Finds the rows of a stretch of an asker's keys, the letter's from `key` on,
+ * and numbers them among the step's. */
 static status stretch_resolve(struct owned *owned, struct owned_step *step, uint32_t asker, uint32_t table,
                               uint32_t first, uint32_t count, size_t key)
 {

@@ -25,7 +25,8 @@ struct owned_options {
 };
 
 struct owned;
-/* Whether rows of some table come and go: then rows of all tables are found behind the update for the step before. */
+/* Whether rows of some table come and go: then rows of all tables are found after
+ * the update for the step before. */
 bool owned_lives(const struct graph *graph);
 /* MEMORY. */
 MUST_USE status owned_open(struct owned **owned, const struct owned_options *options);
@@ -41,7 +42,7 @@ MUST_USE status owned_letter_arrived(struct owned *owned, uint32_t asker, uint64
  * where rows come and go (owned_lives), a step's letters wait until the step before has ended. FULL, as
  * store_prepare. INVALID: a letter has a key twice, or one of another owner. */
 MUST_USE status owned_settle(struct owned *owned, uint64_t updated);
-/* This node has updated for the step: keys without a row in it are counted, and dead rows go. FULL likewise. */
+/* This node has updated for the step: counts keys without a row, and removes dead rows. FULL likewise. */
 MUST_USE status owned_step_end(struct owned *owned, uint64_t step);
 /* The store's last ticket as of the last update: with a disk, a save has what there was then. */
 uint32_t owned_done_ticket(const struct owned *owned);
@@ -52,9 +53,9 @@ bool owned_is_whole(const struct owned *owned, uint64_t step);
 /* How many floats the asker's letter of the step asks for. */
 size_t owned_floats(const struct owned *owned, uint32_t asker, uint64_t step);
 /* A bit for each key of a letter whose rows are found, table by table: whether the step before has the row,
- * too. The value of such a row is final when this node has updated for that step; the values of the others
- * are final. Only of a letter whose rows were found before this update: behind it all values are final, and
- * nobody looks for bits. *bytes: of the bits. */
+ * too. The value of such a row is final when this node has updated for the step before; the values of other
+ * rows are final. Only of a letter whose rows were found before this update: after the update all values are
+ * final, and nobody looks for bits. *bytes: of the bits. */
 const uint64_t *owned_shared(const struct owned *owned, uint32_t asker, uint64_t step, size_t *bytes);
 /* Which rows of a letter; early rows are those whose bit is 0. */
 enum owned_part { OWNED_ALL, OWNED_EARLY, OWNED_SHARED };

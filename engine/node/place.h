@@ -12,7 +12,8 @@
 
 struct node_place {
     uint32_t rank, count; /* count 0: there is one node, and nothing else is set */
-    /* Where each node listens; family AF_UNSPEC: node 0 will say. This node's own may be any address, and port 0. */
+    /* Where each node listens; family AF_UNSPEC: node 0 will say.
+     * This node's own may be any address, and port 0. */
     struct address address[MEMBER_NODES_MAX];
     int listen_fd; /* a socket that listens there already; -1: none */
 };

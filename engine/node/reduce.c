@@ -145,7 +145,8 @@ static uint32_t bucket_of(const struct reduce *r, uint32_t round, uint32_t turn)
     return turns_of(r, round) - 1 - turn;
 }
 
-/* Makes message `at` from one node to another, one of which is this node; false: the turn has no such message. */
+/* Makes message `at` from one node to another, one of which is this node; false:
+ * the turn has no such message. */
 static bool message_make(const struct reduce *r, uint32_t round, struct cursor at, uint32_t from, uint32_t to,
                          struct reduce_message *message)
 {
@@ -473,7 +474,8 @@ static bool round_expect(struct reduce *r, uint32_t from, uint32_t round, struct
     return true;
 }
 
-/* No node has values of a step that is not open here, unless nodes have stages: these wait for nobody's sums. */
+/* No node has values of a step that is not open here, unless nodes have stages:
+ * these wait for nobody's sums. */
 static bool values_expect(const struct reduce *r, uint32_t from, uint32_t bucket, struct reduce_message *message)
 {
     const struct peer *peer = &r->peers[from];

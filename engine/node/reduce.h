@@ -56,7 +56,8 @@ struct reduce_options {
     /* [node_count + 1], kept: node n has the lanes [lane_begin[n], lane_begin[n + 1]); node 0 has some. */
     const uint32_t *lane_begin;
     uint64_t slices, rows; /* bit n: node n has a slice, has rows; 0: all have                       */
-    /* Kept, and gets its extents: nodes have stages, and nothing above counts. NULL: nodes have lanes. */
+    /* Kept, and gets its extents. Unless NULL, nodes have stages: then lane_begin, slices and rows do not
+     * count. */
     struct exchange_stages *stages;
     bool has_waves;          /* nodes are workers that exchange waves (engine/sync/waves.h): no lanes */
     uint64_t bucket_floats;  /* the least of a bucket; 0: there is one bucket                         */
@@ -101,7 +102,7 @@ uint64_t reduce_waits(struct reduce *reduce);
 void reduce_fail(struct reduce *reduce, status failure);
 
 /* How many rows of each table [table_count] this node owns as of the last step, whatever has been asked for
- * since: those of a save. Between jobs, after a step. */
+ * since: the rows of a save. Between jobs, after a step. */
 const uint64_t *reduce_own_rows(const struct reduce *reduce);
 /* A node's rank in the job, for messages: not all nodes of the job may be there. */
 uint32_t reduce_name(const struct reduce *reduce, uint32_t node);

@@ -168,7 +168,7 @@ struct reduce {
     struct asked_shape *shapes; /* [node_count]: of each node as asker                                     */
     struct fold_lanes *runs;    /* [piece_count]: of all nodes                                             */
     float **own_pieces;         /* [table_count]                                                           */
-    float *late;                /* [asked_floats_max]: rows of others that come behind early ones, if any  */
+    float *late;                /* [asked_floats_max]: rows of others that come after early ones, if any   */
     uint64_t *row_count;        /* [table_count]: of all nodes                                             */
     uint64_t *own_rows;         /* [table_count]: of this one, after the last step that it has updated for */
     uint64_t apart;             /* the main thread's: nodes that do not share rank 0's directory (save.h)  */

@@ -1,4 +1,5 @@
-/* Takes the memory of an exchange between nodes, and finds what is the same in every step: slices, pieces, shards. */
+/* Takes the memory of an exchange between nodes, and finds what is the same in every
+ * step: slices, pieces, shards. */
 #include <stdlib.h>
 #include <string.h>
 

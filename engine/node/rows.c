@@ -5,10 +5,10 @@
  * changes their values. It sends the rows that both steps share when it has updated for the step before:
  *
  *     asker   ──letter──▶  owner  ──EARLY: bits, values──▶  asker        while the step before is computed
- *                                 ──ROWS: the other values──▶            behind its update
+ *                                 ──ROWS: the other values──▶            after its update
  *
  * EARLY has a bit for each key of the letter: whether the row is shared. Where rows of any table come and go,
- * or RAM lacks room for the rows of two steps, an owner finds the rows of all tables behind the update, and
+ * or RAM lacks room for the rows of two steps, an owner finds the rows of all tables after the update, and
  * sends all of them in ROWS. Letters are settled in order of askers, so rows have the same numbers in every
  * run: all rows of a step wait for a letter that is late, but for those of askers before its own. A step is
  * open when all its rows, and the values of the step before, have come. */
@@ -243,8 +243,8 @@ static bool letter_expect(struct reduce *r, uint32_t from, uint64_t step, uint64
     if (r->owned == NULL || !has_lanes(r, from)) return false;
     message->step = r->peers[from].next_letter;
     /* Of a later step nobody can ask: the step before is open at nobody until it has this node's
-     * values, which follow its update for the step before that. That update reads what the
-     * letter would take the place of. */
+     * values, which follow its update for the step before that. That update reads the letter whose
+     * place this one would take. */
     if (message->step > r->updated_until + 1) return false;
     message->bytes = bytes < most ? bytes : most;
     message->part[0].iov_base = owned_letter_place(r->owned, from, message->step);

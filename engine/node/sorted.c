@@ -20,8 +20,7 @@ struct opened {
 
 static status wish_say(struct sorted_nodes *s, const struct wish *wish)
 {
-    for (uint32_t n = 1; n < reduce_node_count(s->reduce); n++)
-        TRY(reduce_say_all(s->reduce, n, wish, sizeof *wish));
+    for (uint32_t n = 1; n < reduce_node_count(s->reduce); n++) TRY(reduce_say_all(s->reduce, n, wish, sizeof *wish));
     return ST_OK;
 }
 

@@ -7,7 +7,7 @@
 #include "engine/base/words.h"
 #include "graph/op.h"
 
-/* The node, of those that are there, that has the stages of the plan's node `rank`. */
+/* The node, of the nodes that are there, that has the stages of the plan's node `rank`. */
 static uint32_t node_of_rank(const struct stages_options *o, uint32_t rank)
 {
     uint32_t node = 0;

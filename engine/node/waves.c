@@ -34,8 +34,8 @@ struct waves {
     /* Rounds below these have come from an owner, or are added up here; were given to the post for a worker;
      * messages to the worker up to each of the last ones. */
     uint64_t come[REDUCE_NODES_MAX], given[REDUCE_NODES_MAX], given_until[REDUCE_NODES_MAX][WAVES_SENDS];
-    /* Rounds below these are in weights: in that worker's, as it has said; in this worker's, as that worker
-     * was told, by messages up to this one. */
+    /* Rounds below `added` are in a worker's weights, as the worker has said. Rounds below `told` are in this
+     * worker's weights, as the other worker was told, by messages up to `told_until`. */
     uint64_t added[REDUCE_NODES_MAX], told[REDUCE_NODES_MAX], told_until[REDUCE_NODES_MAX];
 };
 
@@ -138,7 +138,8 @@ static uint64_t waves_free(const struct waves *waves)
     return used + x->place_count;
 }
 
-/* The worker for which places wait: it has been given the fewest rounds, and has not said that it has added them. */
+/* The worker for which places wait: it has been given the fewest rounds,
+ * and has not said that it has added them. */
 static uint32_t late_worker(const struct waves *waves)
 {
     const struct exchange_waves *x = &waves->of_exchange;

@@ -50,7 +50,8 @@ static uint32_t two(struct exporter *e, const char *type, uint32_t a, uint32_t b
     return onnx_op(&e->net, type, NULL, ONNX_IN(a, b));
 }
 
-/* Transforms numbers as readers do: log1p, then (x - mean) * scale; an absent number becomes one of its own. */
+/* Transforms numbers as readers do: log1p, then (x - mean) * scale;
+ * an absent number becomes one of its own. */
 static uint32_t transformed(struct exporter *e, uint32_t raw, const float *mean, const float *scale, uint64_t count)
 {
     const struct reader_schema *s = &e->setup->schema.reader;

@@ -1,4 +1,5 @@
-/* A net under construction: values of the graph's tensors, the data's columns as inputs, tables as constants. */
+/* A net under construction: values of the graph's tensors, the data's columns
+ * as inputs, tables as constants. */
 #ifndef HETERPS_ENGINE_ONNX_EXPORTER_H
 #define HETERPS_ENGINE_ONNX_EXPORTER_H
 

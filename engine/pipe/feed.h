@@ -47,8 +47,8 @@ struct feed_options {
     /* Where nodes are workers, else NULL; `exchange` is then NULL, too. Steps belong to the nodes in turn:
      * the consumer gets its own steps, or, with all_lanes, all. */
     struct exchange_waves *waves;
-    uint64_t epochs,
-        steps_max; /* training: bounds, from first_epoch and first_step of where it starts; steps_max 0: none */
+    /* training: bounds, from first_epoch and first_step of where it starts; steps_max 0: none */
+    uint64_t epochs, steps_max;
     /* What it reads: files, as cached_reader_open opens them … */
     struct reader_options reader; /* with the graph's schema, which stays until close           */
     struct data_cache_budget cache;
@@ -67,11 +67,13 @@ struct feed_counts {
     uint64_t byte_count, size_bytes; /* of the current pass's files, less what waits to be mixed; size 0: unknown */
     uint64_t bad_count, cut_count, unknown_count;
     uint64_t example_count; /* read since the feed was opened, whether used or not, except those skipped at start */
-    /* where its thread's time went: reading and parsing; rows, found or made, and numbered; without a free input */
+    /* where its thread's time went: reading and parsing; rows, found or made,
+     * and numbered; without a free input */
     uint64_t read_ns, prepare_ns, wait_ns;
 };
 
-/* Numberers beside `readers` threads that parse: a rule, not a measurement. Each numberer has an input of its own. */
+/* Numberers beside `readers` threads that parse: a rule, not a measurement.
+ * Each numberer has an input of its own. */
 static inline uint32_t feed_numberers(uint32_t readers) { return readers / 2; }
 
 struct team;

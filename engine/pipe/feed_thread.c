@@ -486,7 +486,8 @@ static status input_give(struct feed *feed, struct place *at, uint32_t index)
     return read_give(feed, at, ahead < most ? ahead : most);
 }
 
-/* Takes at->step_block, for the step that begins. If none is free, first gives the consumer inputs to give back. */
+/* Takes at->step_block, for the step that begins. If none is free,
+ * first gives the consumer inputs to give back. */
 static status block_take(struct feed *feed, struct place *at)
 {
     while (at->is_open && feed->spare_count == 0 && ring_depth(&feed->free_blocks) == 0 &&

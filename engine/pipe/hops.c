@@ -30,7 +30,8 @@ struct far_cut {
     uint32_t node;
     struct list list[HOPS_WAYS];
     uint64_t example_bytes;
-    /* Of a cut over which slots come forward: states by number; which slot the other end has for each of ours. */
+    /* Of a cut over which slots come forward: states by number;
+     * which slot the other end has for each of ours. */
     _Atomic uint32_t *shared_state; /* [number_count] */
     uint32_t *far_slot;             /* [slot_count]   */
 };
@@ -120,7 +121,7 @@ void hops_admit(struct hops *h, const struct slot *slot)
     h->slot_number[slot->index] = number;
     for (uint32_t i = 0; i < h->cut_count; i++) {
         if (!h->cuts[i].is_far || h->cuts[i].is_behind) continue;
-        /* As above. */
+        /* Acquire and release, as in message_arrived(). */
         const uint32_t before = atomic_fetch_or_explicit(&h->cuts[i].shared_state[number % h->number_count],
                                                          IS_ADMITTED, memory_order_acq_rel);
         CHECK(!(before & IS_ADMITTED));

@@ -28,7 +28,7 @@ struct hops_options {
     const struct plan *plan;
     struct exchange *exchange; /* of stages that lie on nodes; it gets the hops */
     uint32_t slot_count, micro_count;
-    /* By the exchange's thread, or by who admits: the slot goes into the stage, forward or on its way back. */
+    /* By the exchange's thread, or by who admits: the slot goes into the stage, forward or back. */
     void (*give)(void *context, uint32_t stage, enum hops_way way, uint32_t slot);
     void *context;
 };
@@ -42,7 +42,8 @@ uint64_t hops_example_bytes(const struct hops *hops, uint32_t stage);
 
 /* By who admits, in order: gives the slot's micro-batch the next number. */
 void hops_admit(struct hops *hops, const struct slot *slot);
-/* Copies what has come for the slot to a stage's tensors. INVALID: it has another size than the stage's tensors. */
+/* Copies what has come for the slot to a stage's tensors.
+ * INVALID: it has another size than the stage's tensors. */
 MUST_USE status hops_take(struct hops *hops, uint32_t stage, enum hops_way way, struct slot *slot);
 /* Packs what the stage sends to its neighbour that way; `bare`: nothing. hops_send follows, even when the
  * slot already serves another micro-batch. */

@@ -136,8 +136,8 @@ void numberers_await(struct numberers *n, uint32_t index)
     struct wanted wanted = {.numberers = n, .index = index};
     while (!done_look(&wanted)) {
         uint32_t oldest;
-        /* Relaxed: as above. This thread waits for an input that is begun: later ones are for
-         * the others, as it has more to do. */
+        /* Relaxed: the ring makes the state visible. This thread waits for an input that is begun: later
+         * inputs are for the other numberers, as this thread has more to do. */
         if (atomic_load_explicit(&n->shared_state[index], memory_order_relaxed) == IS_WAITING &&
             ring_try_pop(&n->todo, &oldest))
             input_number(&n->numberer[0], oldest);

@@ -136,7 +136,8 @@ static bool is_granted_over(const struct pipeline *p)
     return p->exchange && p->gate.step_next >= exchange_granted(p->exchange, &word) && word != EXCHANGE_GOES_ON;
 }
 
-/* Whether nothing more is let in by this job, whatever the feed has: a step that is begun is always finished. */
+/* Whether nothing more is let in by this job, whatever the feed has:
+ * a step that is begun is always finished. */
 static bool gate_is_closed(const struct pipeline *p)
 {
     /* Relaxed: a stop may be seen a step later. */
@@ -297,7 +298,8 @@ static bool look(void *context)
     return w->task.kind == TASK_QUIT;
 }
 
-/* Adds up a wait that ends now, or with the job. Waiting between jobs is not counted: it is no stage's fault. */
+/* Adds up a wait that ends now, or with the job.
+ * Waiting between jobs is not counted: it is no stage's fault. */
 static void wait_account(struct worker *w, uint64_t end_ns)
 {
     const struct pipeline *p = w->pipeline;

@@ -31,7 +31,7 @@ struct pipeline_options {
     const struct plan *plan; /* kept until close           */
     bool share;              /* stages share the cores, where the plan asks for more than there are          */
     const struct cores *cores;
-    uint32_t core_count;     /* of these, how many the stages may use                                            */
+    uint32_t core_count; /* of these, how many the stages may use */
     /* Other threads that answer on the cores, too. Where they would have no cores of their own, a
      * worker without a task does not spin. */
     uint32_t beside;
@@ -46,12 +46,14 @@ struct pipeline_options {
     uint32_t clock_distance;   /* D, wsp                                                                        */
     bool is_exact;             /* wsp: nothing depends on timing                                                */
     bool is_bf16;              /* train.reduce, bsp; the exchange has the same                                  */
-    struct exchange *exchange; /* with the other nodes of a training, kept until close; NULL: there are none   */
-    uint32_t input_count; /* 0: as the plan needs; else the inputs of a feed that exists already: as many are in flight
-                                as the plan wants and the feed has                                            */
-    uint32_t worker_count_max; /* inputs suffice for later plans on the same feed, of up to this many workers         */
-    struct bell *feed_bell;    /* kept until close: what the feed rings (feed_bell_set), where it outlives the pipeline;
-                                NULL: one of its own                                                          */
+    struct exchange *exchange; /* with the other nodes of a training, kept until close; NULL: there are none  */
+    /* 0: as the plan needs; else the inputs of a feed that exists already: as many are in flight as the plan
+     * wants and the feed has */
+    uint32_t input_count;
+    uint32_t worker_count_max; /* inputs suffice for later plans on the same feed, of up to this many workers */
+    /* kept until close: what the feed rings (feed_bell_set), where the feed outlives the pipeline; NULL: the
+     * pipeline has a bell of its own */
+    struct bell *feed_bell;
 };
 
 /* Opens devices, threads and memory. USAGE: the plan needs cores or devices that do not exist; says the sum
@@ -80,7 +82,7 @@ uint32_t pipeline_readers(const struct pipeline *pipeline);
 uint32_t pipeline_input_count(const struct pipeline *pipeline);
 /* The bell that a feed for this pipeline rings (feed_bell_set). */
 struct bell *pipeline_feed_bell(struct pipeline *pipeline);
-/* A CPU device of the pipeline, for what the engine itself computes between jobs, and for names in messages. */
+/* A CPU device of the pipeline, for what the engine computes between jobs, and for names in messages. */
 const struct device *pipeline_device(const struct pipeline *pipeline);
 /* The core of the feed's thread: a service core. Without service cores, if one gang has all cores, the
  * last core of the gang: the thread takes its place in the gang when it has no input to fill. Else
@@ -101,7 +103,8 @@ struct train_job {
     void (*forward_done)(void *context, const struct slot *slot);
     /* Called by a worker after every step, one call at a time; may not allocate or wait. */
     void (*step_done)(void *context, const struct step_done *done);
-    /* Called by the calling thread a few times a second; returns whether the job should stop after the current step. */
+    /* Called by the calling thread a few times a second; returns whether the job should
+     * stop after the current step. */
     bool (*tick)(void *context);
     void *context;
 };
@@ -122,7 +125,8 @@ void pipeline_delay_set(struct pipeline *pipeline, uint64_t seed, uint32_t max_n
 /* Called for every micro-batch in the order of the data, by a worker, one call at a time. The slot's tensors
  * hold what the graph's heads have read and written (graph_head_next). */
 typedef status forward_sink(void *context, const struct slot *slot);
-/* Runs the forward pass over all inputs of a started look-up feed, to its end or to a stop (STOPPED: tick says so). */
+/* Runs the forward pass over all inputs of a started look-up feed,
+ * to its end or to a stop (STOPPED: tick says so). */
 MUST_USE status pipeline_forward(struct pipeline *pipeline, struct feed *feed, forward_sink *sink,
                                  bool (*tick)(void *context), void *context);
 
@@ -142,7 +146,8 @@ struct stage_figures {
     uint32_t ring_cells;
     uint64_t forward_pushes, forward_depth_sum; /* slots that stood in the ring when another came, summed  */
     uint64_t backward_pushes, backward_depth_sum;
-    /* moved across the cut after it, both ways, by stages on cards and on sim (engine/device/sim/sim_device.h) */
+    /* moved across the cut after it, both ways, by stages on cards and on sim
+     * (engine/device/sim/sim_device.h) */
     uint64_t cut_bytes;
     uint64_t other_bytes; /* moved by a card besides: columns of the data that no cut counts, losses, keys, cold rows */
     struct device_row_figures rows;

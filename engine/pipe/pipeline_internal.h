@@ -128,7 +128,7 @@ struct pipeline {
     struct stage **stages;    /* likewise: theirs              */
     struct worker *workers;
     uint32_t worker_count, started_count;
-    /* where a stage has no cores: the device of the engine's own computing, one thread at a time; else NULL */
+    /* where a stage has no cores: the engine's own device, one thread at a time; else NULL */
     struct device *device;
     pthread_mutex_t device_lock;
     struct team *helped; /* by the thread of the job's feed: the only worker's team, where it has all cores; or NULL */

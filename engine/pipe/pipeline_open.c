@@ -13,7 +13,7 @@
 /* Inputs beyond those in flight: three micro-batches that are read, parsed and have their rows ready before
  * their turn, and the last one of the last step, which is kept for pipeline_check. */
 #define INPUTS_AHEAD 4u
-/* Where rows may be on a disk, more inputs of small micro-batches, whose reads under way keep the disk busy. */
+/* Where rows may be on a disk, more inputs of small micro-batches, whose reads keep the disk busy. */
 #define INPUTS_AHEAD_DISK 16u
 #define KEYS_AHEAD        32768u
 
@@ -40,7 +40,7 @@ static uint32_t in_flight_default(const struct pipeline *p, uint32_t workers)
     /* A stage of a chain of S has a forward and a backward pass to do while a slot goes up and down the
      * others: S slots keep all at work, twice as many make up for passes that take longer. */
     uint64_t count = 2 * (uint64_t)(workers > p->stage_count ? workers : p->stage_count);
-    /* Backward passes of a stage run side by side only for different lanes, which lie a lane's length apart. */
+    /* Backward passes of a stage run side by side only for different lanes, a lane's length apart. */
     uint32_t replicas = 1;
     for (uint32_t s = 0; s < plan->stage_count; s++)
         if (plan->stages[s].replicas > replicas) replicas = plan->stages[s].replicas;
@@ -379,8 +379,7 @@ static status exchange_check(const struct pipeline *p)
                  name, p->graph->header->version);
     }
     for (uint32_t s = 0; s < p->stage_count && !by_stages(p); s++)
-        if (!device_kind_of(p->plan, s)->has_cores &&
-            p->plan->types[p->plan->stages[s].type].device != RESOURCE_PACED)
+        if (!device_kind_of(p->plan, s)->has_cores && p->plan->types[p->plan->stages[s].type].device != RESOURCE_PACED)
             FAIL(INVALID,
                  "training on several nodes needs stages on cores, or a plan that says on which node each lies, "
                  "found stage %u of %u on type %s",

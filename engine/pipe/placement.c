@@ -223,7 +223,8 @@ static bool worker_is_of(const struct placement_worker *worker, uint32_t stage)
     return stage == GRAPH_NONE ? is_pool : !is_pool && worker->stage_begin == stage;
 }
 
-/* "2 workers of 1 core on processors 0, 1" of the pool, or of a stage's own workers (stage GRAPH_NONE: the pool). */
+/* "2 workers of 1 core on processors 0, 1" of the pool, or of a stage's own workers
+ * (stage GRAPH_NONE: the pool). */
 static void workers_tell(FILE *stream, const struct placement *placement, uint32_t stage,
                          const struct device_kind *kind)
 {
@@ -256,7 +257,7 @@ static void workers_tell(FILE *stream, const struct placement *placement, uint32
     run_tell(&line);
 }
 
-/* "3 stages share ": those on cpu. */
+/* "3 stages share ": the stages on cpu. */
 static void sharing_tell(FILE *stream, const struct placement *placement, const struct plan *plan)
 {
     uint32_t stage_count = 0;

@@ -28,8 +28,9 @@ struct placement_worker {
 };
 
 struct placement {
-    struct placement_worker *worker; /* dedicated: pipeline by pipeline, stage by stage, replica by replica; those of a
-                                        pool come first                                            */
+    /* workers of a pool first; then the dedicated ones, pipeline by pipeline,
+     * stage by stage, replica by replica */
+    struct placement_worker *worker;
     uint32_t worker_count;
     uint32_t pipeline_count;
     bool is_shared;         /* a pool serves the stages on cpu                                     */
@@ -39,7 +40,8 @@ struct placement {
     void *memory;
 };
 
-/* How many of a stage's workers take different lanes side by side: its replicas, or the streams of its replicas. */
+/* How many of a stage's workers take different lanes side by side: its replicas,
+ * or the streams of its replicas. */
 static inline uint32_t placement_seats(const struct plan *plan, uint32_t stage)
 {
     return plan->stages[stage].replicas * device_kind_of(plan, stage)->streams;

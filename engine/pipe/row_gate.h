@@ -39,7 +39,8 @@ struct row_gate {
     _Atomic bool shared_is_wanted; /* another thread waits for the store: the thread begins no other turn first */
 };
 
-/* A gate for up to `waiting_max` slots and `step_max` steps; while the layout only adds up, `gate` is not used. */
+/* A gate for up to `waiting_max` slots and `step_max` steps; while the layout only counts bytes,
+ * `gate` is not used. */
 void row_gate_layout(struct row_gate *gate, struct layout *l, uint32_t waiting_max, uint32_t step_max);
 void row_gate_open(struct row_gate *gate, struct store *store, struct bell *bell, bool (*help)(void *context),
                    void *context);

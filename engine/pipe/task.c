@@ -28,7 +28,8 @@ static void order_put(struct worker *w, struct order *order, struct slot *slot,
             _Atomic uint32_t *cell = &order->shared_cells[next % order->cell_count];
             uint32_t index = atomic_load_explicit(cell, memory_order_acquire);
             if (index == 0) break;
-            /* Relaxed, both: the cell is used again only by a slot that is let in after this one is given back. */
+            /* Relaxed, both: the cell is used again only by a slot that is let
+             * in after this one is given back. */
             atomic_store_explicit(cell, 0, memory_order_relaxed);
             atomic_store_explicit(&order->shared_next, next + 1, memory_order_relaxed);
             deliver(w, &p->slots[index - 1]);

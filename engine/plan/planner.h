@@ -27,7 +27,7 @@ struct planner {
     struct instance instance; /* its throughput_limit resolved */
 };
 
-/* A goal "throughput = max" means the cheapest plan whose throughput is at least this share of the greatest. */
+/* A goal "throughput = max" means the cheapest plan of at least this share of the greatest throughput. */
 #define PLANNER_MAX_SHARE    0.98
 #define PLANNER_GOAL_SECONDS 3.0 /* for finding the greatest, before a plan is made */
 

@@ -15,7 +15,8 @@
 
 /* A stage whose time differs from the plan's by more than this factor, up or down, asks for another plan … */
 #define REPLAN_BOUND 1.25
-/* … which is taken if it promises at least this much: less cost, or where the goal is missed, more throughput. */
+/* … which is taken if it promises at least this much: less cost, or where the goal
+ * is missed, more throughput. */
 #define REPLAN_GAIN 1.05
 
 struct replanner;
@@ -28,7 +29,7 @@ struct replan_options {
     /* as in solve_options; later plans of auto come from exact, or from rl where exact does not finish */
     const char *method;
     uint64_t seed;
-    double seconds; /* of the first plan; of later ones a quarter, at most 0.5 */
+    double seconds; /* bound of the first plan's search; later plans have a quarter of it, at most 0.5 s */
     /* Replaces the first solution by a better one; or NULL. */
     status (*better)(void *context, struct solution *solution);
     void *better_context;

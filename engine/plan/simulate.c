@@ -1,4 +1,5 @@
-/* Simulates a plan: makes a graph and data for it, trains the pipeline, reads the clock as micro-batches end. */
+/* Simulates a plan: makes a graph and data for it, trains the pipeline,
+ * reads the clock as micro-batches end. */
 #include "engine/plan/simulate.h"
 
 #include <errno.h>
@@ -22,7 +23,8 @@
 /* The greatest output of a layer for a micro-batch: a pipeline of hundreds of slots stays small, and moving
  * an output takes a few microseconds. */
 #define LAYER_BYTES_MAX 65536.0
-/* Micro-batches a step and stage under bsp: filling and draining a pipeline of S stages takes at most S - 1 more. */
+/* Micro-batches a step and stage under bsp: filling and draining a pipeline of S stages
+ * takes at most S - 1 more. */
 #define STEP_MICRO_COUNT 20u
 
 /* --- graphs ----------------------------------------------------------------------------------- */
@@ -272,7 +274,8 @@ static status run_open(struct run *run, struct simulation *simulation)
     bool is_bsp = sync_by_lane(o->sync);
     struct batch_shape shape = graph_batch(g);
     simulation->step_micro_count = batch_micro_count(shape);
-    /* About two for each stage: the slowest stage has work while a micro-batch goes through the others and back. */
+    /* About two for each stage: the slowest stage has work while a micro-batch goes
+     * through the others and back. */
     simulation->in_flight = 2 * o->plan->stage_count + 2;
     if (is_bsp && simulation->in_flight > simulation->step_micro_count)
         simulation->in_flight = simulation->step_micro_count;

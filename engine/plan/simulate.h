@@ -44,11 +44,13 @@ struct simulate_options {
     const struct graph *names; /* of the layers: the same graph, or simulate_names_make's      */
     struct plan *plan;         /* of simulate_plan_…; its time_scale is set                    */
     uint32_t sync;
-    double time_scale; /* of the run; 0: the slowest stage takes SIMULATE_MICRO_SECONDS a micro-batch, or
-                          SIMULATE_STAGE_SECONDS for each stage, whichever is more     */
-    uint64_t batches;  /* micro-batches to measure, at least                           */
+    /* of the run; 0: the slowest stage takes SIMULATE_MICRO_SECONDS a micro-batch, or SIMULATE_STAGE_SECONDS
+     * for each stage, whichever is more */
+    double time_scale;
+    uint64_t batches; /* micro-batches to measure, at least */
 };
-/* Far above the time that it takes to wake a thread (50 us), and all threads of a pipeline one after another. */
+/* Far above the time that it takes to wake a thread (50 us), and all threads
+ * of a pipeline one after another. */
 #define SIMULATE_MICRO_SECONDS 5e-3
 #define SIMULATE_STAGE_SECONDS 0.5e-3
 

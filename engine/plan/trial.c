@@ -22,7 +22,8 @@
 /* A plan is not tried if its predicted throughput is below this share of the fastest plan's, or of a lower
  * goal: its steps may take long. */
 #define SLOW_SHARE 0.2
-/* Where steps take long, a plan gets up to this many times its seconds, until two steps of the second half are done. */
+/* Where steps take long, a plan gets up to this many times its seconds, until two steps
+ * of the second half are done. */
 #define LONGEST 8
 
 struct trial {

@@ -43,14 +43,16 @@ struct profile_options {
     const struct graph *graph;
     const char *graph_path; /* its data.path is relative to it */
     const struct cluster *cluster;
-    const char *data; /* files separated by commas; NULL: data.path of the graph, else generated rows           */
-    const char *isa;  /* as in cpu_device_open                                                                  */
-    double seconds;   /* bound of measuring, but at least one round is made. 0: PROFILE_SECONDS, and profile_cached may
-                         answer from its file */
-    double batch;     /* B_o; 0: train.micro                                                                    */
-    uint64_t step;    /* types that are slowed only from a later step on are measured without slowing           */
-    bool here; /* limits of cpu types, measured or stored, are lowered so that together they fit the cores here, less
-                  the service cores */
+    const char *data; /* files separated by commas; NULL: data.path of the graph, else generated rows */
+    const char *isa;  /* as in cpu_device_open                                                        */
+    /* bound of measuring, but at least one round is made. 0: PROFILE_SECONDS, and profile_cached may answer
+     * from its file */
+    double seconds;
+    double batch;  /* B_o; 0: train.micro                                                          */
+    uint64_t step; /* types that are slowed only from a later step on are measured without slowing */
+    /* limits of cpu types, measured or stored, are lowered so that together they fit the cores here, less the
+     * service cores */
+    bool here;
     /* a machine is busy if the middle half of the rounds spreads over more than this share of
      * their median; 0: PROFILE_SPREAD */
     double spread_max;
@@ -62,7 +64,8 @@ struct profile_options {
  * running fail. A warning says that the machine was busy. */
 MUST_USE status profile_measure(struct instance *instance, const struct profile_options *options);
 
-/* Makes the checks of profile_measure that need no measuring, and fails like it; the times of measured types are 0. */
+/* Makes the checks of profile_measure that need no measuring, and fails like it;
+ * the times of measured types are 0. */
 MUST_USE status profile_check(struct instance *instance, const struct profile_options *options);
 
 /* As profile_measure, but answers from a file in $XDG_CACHE_HOME/heterps-run, else ~/.cache/heterps-run, if

@@ -13,7 +13,8 @@
 #include "engine/base/trust.h"
 #include "engine/device/card/measure.h"
 
-/* Examples of an epoch where neither cluster nor data tell: the choice of the cheapest plan does not depend on them. */
+/* Examples of an epoch where neither cluster nor data tell: the choice of the cheapest
+ * plan does not depend on them. */
 #define EXAMPLES_ASSUMED 1e6
 
 static status paths_find(struct profile_data *d, const struct profile_options *o)

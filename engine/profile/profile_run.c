@@ -51,7 +51,7 @@ static double watch_end(const struct watch *watch)
     return worked < passed ? worked : passed;
 }
 
-/* Seconds that threads of this process have waited for busy cores so far; 0 where the kernel does not tell. */
+/* Seconds that threads of this process have waited for busy cores so far; 0: the kernel does not tell. */
 static double waited_seconds(void)
 {
     double sum = 0;
@@ -223,7 +223,8 @@ static status updates_run(struct run *r, uint32_t config)
     return ST_OK;
 }
 
-/* One step of r->micros micro-batches, in bursts of SLOT_COUNT; CONFIG_NONE only reads. STOPPED by a signal. */
+/* One step of r->micros micro-batches, in bursts of SLOT_COUNT;
+ * CONFIG_NONE only reads. STOPPED by a signal. */
 #define CONFIG_NONE UINT32_MAX
 static status step_run(struct run *r, uint32_t config)
 {

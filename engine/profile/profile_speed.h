@@ -14,7 +14,8 @@ struct profile_speed_options {
     uint32_t threads; /* in one gang                                                                 */
     double seconds;   /* of measuring, about                                                         */
 };
-/* Runs forward and backward passes of micro-batches over the data; *speed: examples a second. Fails as profile_run. */
+/* Runs forward and backward passes of micro-batches over the data; *speed:
+ * examples a second. Fails as profile_run. */
 MUST_USE status profile_speed(const struct profile_speed_options *options, double *speed);
 
 #endif

@@ -150,7 +150,8 @@ static void duration_text(char *buffer, size_t bytes, double seconds)
 
 static bool is_loss(const struct head *head) { return op_table[head->node->op].traits & OP_IS_LOSS; }
 
-/* "last 65,536: AUC 0.76123, log loss 0.47001, ", with only the main figure of further losses; returns `buffer`. */
+/* "last 65,536: AUC 0.76123, log loss 0.47001, ", with only the main figure of further
+ * losses; returns `buffer`. */
 static const char *window_text(const struct report_progress *now, char *buffer, size_t bytes)
 {
     char count[27];
@@ -457,7 +458,7 @@ uint32_t report_batch_smaller(uint64_t pass_examples, uint32_t batch)
     return smaller < batch ? smaller : 0;
 }
 
-/* Warns of a pass with few steps: a model learns by steps, and a large batch leaves few where data are few. */
+/* Warns of a pass with few steps: a model learns by steps, and large batches leave few where data are few. */
 static void steps_report(const struct session *s, uint64_t pass_examples)
 {
     uint32_t batch = s->setup.graph.header->batch, smaller = report_batch_smaller(pass_examples, batch);

@@ -33,10 +33,12 @@ struct report_progress {
 };
 /* Returns the examples a second since the last time. */
 double report_progress(struct report *report, const struct report_progress *progress);
-/* Puts the figures of a set's evaluation after a step ("": the only set) into the scalars, if there are scalars. */
+/* Puts the figures of a set's evaluation after a step ("":
+ * the only set) into the scalars, if there are scalars. */
 void report_eval(struct report *report, const char *set, const struct heads *heads, uint64_t step);
 void report_pause(struct report *report, uint64_t ns);
-/* A save, which took `ms`, and how long training stood still for it, waiting for the save before it included. */
+/* A save, which took `ms`, and how long training stood still for it,
+ * waiting for the save before it included. */
 struct report_save {
     const char *path;
     const struct progress *progress;   /* of the saved model */

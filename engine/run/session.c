@@ -103,7 +103,7 @@ static status speed_say(const struct session *s, const struct session_options *o
     return ST_OK;
 }
 
-/* How to divide lanes, as the flag or else the graph's text says; *name: which of them. NULL: neither says. */
+/* How to divide lanes, as the flag or the graph's text says; *name: which of them. NULL: neither says. */
 static const char *lanes_text(const struct settings *settings, const struct session_nodes *nodes, const char **name)
 {
     *name = nodes->lanes ? "--lanes" : "cluster.lanes";

@@ -20,9 +20,10 @@
 #define LONE_SHARE 0.5
 /* Reading ahead has short pauses of its own, so its thread is seldom busy to the last percent. */
 #define READING_SHARE 0.75
-/* Stages that differ by less are called equal; a stage that is idler by twice this has time for another layer. */
+/* Stages that differ by less are called equal; a stage that is idler by twice this
+ * has time for another layer. */
 #define EQUAL_SHARE 0.1
-/* A lower share of time without input is noise; above it slots are worth a word, where both ends lack them. */
+/* A lower share of time without input is noise; above it slots are worth a word where both ends lack them. */
 #define STARVED_SHARE 0.05
 #define SLOTS_SHARE   0.1
 

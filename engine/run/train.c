@@ -1,4 +1,5 @@
-/* Trains: runs the pipeline in jobs, each up to the next step at which something is due, and then does what is due. */
+/* Trains: runs the pipeline in jobs, each up to the next step at which something is due,
+ * and then does what is due. */
 #include "engine/run/train.h"
 
 #include <inttypes.h>
@@ -161,7 +162,8 @@ static bool tick(void *context)
 /* On one node a signal wakes a feed that is stuck; of several nodes none may end before the others. */
 static void feed_listen(const struct trainer *t, struct feed *feed) { stop_listen(t->node ? NULL : feed_wake, feed); }
 
-/* Judges by a set's evaluation whether losses are finite and, by the first set's, whether the model is the best. */
+/* Judges by a set's evaluation whether losses are finite and, by the first set's,
+ * whether the model is the best. */
 static status evaluation_judge(struct trainer *t, bool is_first, bool *is_better)
 {
     for (uint32_t i = 0; i < t->heads.count; i++) {

@@ -24,7 +24,8 @@ struct train_watch {
     /* a save of this progress is complete; it took `seconds` */
     void (*saved)(void *context, const struct progress *progress, double seconds);
     void (*told)(void *context, const struct report_progress *progress); /* figures, now and then */
-    /* By a worker, after each step; may neither wait nor allocate. row_count [table_count]: rows after this step. */
+    /* By a worker, after each step; may neither wait nor allocate.
+     * row_count [table_count]: rows after this step. */
     void (*step_done)(void *context, const struct progress *progress, const uint64_t *row_count);
     /* NULL, or called some times a second and after the last step; may neither wait nor allocate */
     void (*looked)(void *context, const struct train_look *look);

@@ -96,7 +96,8 @@ MUST_USE status train_save(struct trainer *t, enum save_how how);
 /* After a failure that leaves the model as of the last finished step: saves the model, and returns the
  * failure, whose message now names the save. */
 MUST_USE status train_save_and_fail(struct trainer *t, status failure);
-/* Ends training with a failure after which the model is not worth saving; the message names the save to return to. */
+/* Ends training with a failure after which the model is not worth saving;
+ * the message names the save to return to. */
 MUST_USE status train_fail_unsaved(struct trainer *t, status failure);
 
 /* --- on several nodes (train_nodes.c) ----------------------------------------------------------- */

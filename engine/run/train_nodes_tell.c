@@ -55,7 +55,8 @@ static struct account own_account(const struct trainer *t, struct reduce *reduce
 
 static double share(uint64_t part, uint64_t whole) { return whole ? (double)part / (double)whole : 0; }
 
-/* Of the time in which the others' rounds were under way: the share of rounds whose last part was this node's. */
+/* Of the time in which the others' rounds were under way: the share of rounds whose
+ * last part was this node's. */
 static double last_share(const struct account *all, uint32_t count, uint32_t node)
 {
     uint64_t last_ns = 0, ns = 0;

@@ -197,7 +197,8 @@ status train_save(struct trainer *t, enum save_how how)
     return ST_OK;
 }
 
-/* One save at a time: saves that fall due meanwhile become one, which follows as soon as this one is written. */
+/* One save at a time: saves that fall due meanwhile become one, which follows
+ * as soon as this one is written. */
 static void save_put_off(struct trainer *t)
 {
     const uint64_t step = t->session->setup.model.progress.step, every = t->session->setup.settings.checkpoint_every;

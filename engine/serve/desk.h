@@ -42,7 +42,8 @@ struct ask {
     char why[DESK_WHY_BYTES];
 };
 
-/* Pieces of answers, one behind the other in `text`: piece i begins where piece i - 1 ends, and ends at its `end`. */
+/* Pieces of answers, one behind the other in `text`: piece i begins where piece i - 1
+ * ends, and ends at its `end`. */
 struct answers {
     uint32_t index, count;
     struct answer_piece {

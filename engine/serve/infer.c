@@ -231,7 +231,8 @@ static void top(struct server *s, struct served *m, struct evhttp_request *reque
 
 /* --- dispatch --------------------------------------------------------------------------------- */
 
-/* The next part of a path, up to a '/' or the end; moves *path behind it. False: there is none, or it is too long. */
+/* The next part of a path, up to a '/' or the end; moves *path behind it.
+ * False: there is none, or it is too long. */
 static bool part_next(const char **path, char part[128])
 {
     const size_t bytes = strcspn(*path, "/");

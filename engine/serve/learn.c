@@ -1,4 +1,5 @@
-/* Learning over HTTP: takes labelled lines, or labels for lines that came before, and tells how far learning is. */
+/* Learning over HTTP: takes labelled lines, or labels for lines that came before,
+ * and tells how far learning is. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -124,7 +125,8 @@ static void learn_finish(struct server *s, struct request *r, const struct ask *
     http_reply(s->http, r->http, 200, "text/plain; charset=utf-8", r->lines);
 }
 
-/* Puts the lines on the desk. False: it cannot, and the request is answered. bytes_max: of the lines; 0: serve.body. */
+/* Puts the lines on the desk. False: it cannot, and the request is answered. bytes_max:
+ * of the lines; 0: serve.body. */
 static bool lines_learn(struct server *s, struct served *m, struct evhttp_request *request, struct evbuffer *lines,
                         size_t bytes_max)
 {

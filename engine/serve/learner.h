@@ -31,12 +31,14 @@ MUST_USE status learner_open(struct learner **learner, const struct learner_opti
  * Returns the failure of the training, if it has failed. NULL is ignored. */
 MUST_USE status learner_close(struct learner *learner, void (*drop)(void *owner));
 
-/* Its texts are labelled lines, its answers sequence numbers. After a failure every text is refused, and told why. */
+/* The desk where learning takes labelled lines and answers with sequence numbers.
+ * After a failure every text is refused, and told why. */
 struct desk *learner_desk(const struct learner *learner);
 /* Whether every whole step of the lines read so far is done. */
 bool learner_is_idle(const struct learner *learner);
 
-/* Progressive validation: figures over the last `window` examples, each predicted before the model learned from it. */
+/* Progressive validation: figures over the last `window` examples, each predicted before
+ * the model learned from it. */
 #define LEARNER_FIGURES_MAX 32u
 struct learner_figure {
     char head[INI_NAME_BYTES_MAX + 1], key[32];

@@ -30,7 +30,7 @@ struct version {
     const char *name;      /* the save's tag */
     struct event *answers; /* its desk's fd */
     struct lines lines;    /* makes lines of values by column */
-    struct version *next;  /* in the list of those that leave */
+    struct version *next;  /* in the list of versions that leave */
 };
 
 /* A model: the version that requests go to, and older versions that still have requests to answer. */
@@ -93,7 +93,7 @@ bool request_put_at(struct server *server, struct counter *counter, struct evhtt
                     struct request_end end);
 /* Takes the answers that the counter's desk has. */
 void request_pieces(struct counter *counter);
-/* Whether the body is compressed, which the server does not read. Such a request has been answered, by 415. */
+/* Whether the body is compressed, which the server does not read. Such a request is answered, by 415. */
 bool request_is_packed(struct server *server, struct evhttp_request *http);
 /* Sets the headers that every answer of a model has: its version, its malformed lines. */
 void request_headers(const struct request *request, const struct ask *ask);
@@ -107,7 +107,8 @@ void request_ring_soon(void *server);
 /* Drops a request without an answer, when the server closes. */
 void request_drop(void *request);
 
-/* versions.c. Opens the model's newest save, and watches a directory for later ones. Fails as servant_open does. */
+/* versions.c. Opens the model's newest save, and watches a directory for later ones.
+ * Fails as servant_open does. */
 MUST_USE status versions_open(struct served *model);
 /* Ends all versions; their requests get no answer. */
 void versions_close(struct served *model);

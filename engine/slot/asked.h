@@ -60,9 +60,9 @@ static inline bool asked_bit(const uint64_t *bits, size_t key) { return bits[key
 size_t asked_keys_count(const struct graph *g, const uint32_t *count);
 /* Most keys of an asker's letter. */
 size_t asked_keys_max(const struct asked_shape *shape);
-/* Floats of the values of those keys whose bit is `bit`. */
+/* Floats of the values of the keys whose bit is `bit`. */
 size_t asked_part_floats(const struct graph *g, const uint32_t *count, const uint64_t *bits, bool bit);
-/* Moves the values of those keys from `part`, where they lie one behind the other, to their places among the
+/* Moves the values of these keys from `part`, where they lie one behind the other, to their places among the
  * values of all keys; `part` may be `values`. */
 void asked_part_spread(const struct graph *g, const uint32_t *count, const uint64_t *bits, bool bit, const float *part,
                        float *values);
@@ -94,10 +94,12 @@ void asked_step_begin(struct asked_step *step, const struct asked_shape *shape, 
  * step's rows. Lanes come in order. */
 void asked_step_add(struct asked_step *step, const struct asked_shape *shape, struct key_numbers *numbers,
                     const struct micro_batch *m, uint32_t lane, struct ticket *ticket);
-/* The step has all its keys: writes its letters, and sets the spans of its rows within `values` [asked_floats_max]. */
+/* The step has all its keys: writes its letters, and sets the spans of its rows within
+ * `values` [asked_floats_max]. */
 void asked_step_close(struct asked_step *step, const struct asked_shape *shape, const struct key_numbers *numbers,
                       float *values);
-/* Where a table's rows begin among each owner's values, and their pieces in floats of one run: [owner_count]. */
+/* Where a table's rows begin among each owner's values, and their pieces in floats
+ * of one run: [owner_count]. */
 void asked_table_begin(const struct asked_step *step, const struct asked_shape *shape, uint32_t table, size_t *value,
                        size_t *piece);
 /* Sets the spans of a micro-batch's ticket, after asked_step_close. */

@@ -38,7 +38,8 @@ bool param_run_find(struct param_run *run, const struct graph *g, const struct m
                     uint32_t node_end, uint32_t update);
 /* Finds the nodes of the layers. */
 void extent_nodes_find(struct extent *e, const struct graph *g, uint32_t first_layer, uint32_t last_layer);
-/* Lays out and, with an arena, fills the lists of an extent whose nodes are known, cut in part_count parts. */
+/* Lays out and, with an arena, fills the lists of an extent whose nodes are
+ * known, cut in part_count parts. */
 void extent_layout(struct extent *e, struct layout *l, const struct graph *g, const struct model *model,
                    uint32_t part_count);
 

@@ -30,7 +30,7 @@ static status replay_fill(struct reader *reader, struct micro_batch *m, uint32_t
     m->value = from->value;
     m->key_home = from->key_home;
     m->key_begin = from->key_begin;
-    /* These are places that the views of tensors point to. */
+    /* Copied, because the views of tensors point to these places. */
     memcpy(m->label, from->label, count * shape.label_count * sizeof *m->label);
     memcpy(m->dense, from->dense, count * shape.dense_stride * sizeof *m->dense);
     memcpy(m->is_bad, from->is_bad, count * sizeof *m->is_bad);

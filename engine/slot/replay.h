@@ -7,9 +7,10 @@
 #include "io/read/reader.h"
 
 struct replay {
-    /* Its passes have no end: it gives the steps in turn, whole micro-batches at a time. A micro-batch must
-     * be empty before. Numbers are copied into its arrays; its arrays of keys become the replay's own, to
-     * which nobody may write. One feed at a time takes it; replay_close closes it. */
+    /* A reader whose passes have no end: it gives the steps in turn, whole micro-batches at a time. A
+     * micro-batch must be empty before. Numbers are copied into its arrays; its arrays of keys become the
+     * replay's own, to which nobody may write. One feed at a time takes the reader, and replay_close
+     * closes it. */
     struct reader reader;
     struct arena arena;
     struct batch_shape shape;

@@ -135,7 +135,7 @@ static void lane_rows_add(struct step_rows *rows, const struct ticket_table *tab
     }
 }
 
-/* The same of a micro-batch of several lanes, for each key: those of a unique come in the order of the data. */
+/* The same of a micro-batch of several lanes, for each key: numbers of a unique come in the order of data. */
 static void lanes_rows_add(struct step_rows *rows, const struct ticket_table *table, uint32_t rows_before,
                            const struct step_lanes *lanes)
 {

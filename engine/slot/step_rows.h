@@ -1,4 +1,5 @@
-/* The rows that a step touches in one table, and their numbers: given by the feed in training, and by a profile. */
+/* The rows that a step touches in one table, and their numbers:
+ * given by the feed in training, and by a profile. */
 #ifndef HETERPS_ENGINE_SLOT_STEP_ROWS_H
 #define HETERPS_ENGINE_SLOT_STEP_ROWS_H
 

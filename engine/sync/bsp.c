@@ -87,7 +87,8 @@ struct bsp {
     uint32_t lane_next;        /* where lanes are folded: the lane that ends next */
     /* shared */
     _Alignas(64) _Atomic uint64_t shared_open_step; /* whose slots are admitted */
-    /* Stages that are not through with a bucket's phase; buckets that are not through with the phase of sums. */
+    /* Stages that are not through with a bucket's phase;
+     * buckets that are not through with the phase of sums. */
     _Alignas(64) _Atomic uint32_t shared_left[EXCHANGE_BUCKETS_MAX][PHASE_COUNT], shared_sums_left;
     _Atomic uint32_t shared_updates_left;                 /* buckets that are not through with updates               */
     _Atomic uint32_t shared_held;                         /* bit b: sums of bucket b wait for the close; HELD_CLOSED */
@@ -100,7 +101,7 @@ static struct share *share_of(const struct bsp *b, uint32_t stage, uint32_t buck
     return &b->shares[stage * b->bucket_count + bucket];
 }
 
-/* Whether backward passes are cut in pieces that end with buckets. A node without lanes has no such passes. */
+/* Whether backward passes are cut in pieces that end with buckets. A node without lanes has none. */
 static bool is_cut(const struct bsp *b) { return b->bucket_count > 1 && b->lanes > 0; }
 
 /* --- a step ----------------------------------------------------------------------------------- */
@@ -216,7 +217,7 @@ static bool part_take(struct parts *parts, uint32_t count, uint32_t *part)
 /* Takes the replica's own part, whose state is in its memory. */
 static bool part_take_own(struct parts *parts, uint32_t count, uint32_t own, uint32_t *part)
 {
-    /* Acquire, as above; the bit decides who takes the part. */
+    /* Acquire, as in part_take(); the bit decides who takes the part. */
     if (atomic_load_explicit(&parts->shared_next, memory_order_acquire) >= count) return false;
     const uint64_t bit = UINT64_C(1) << own;
     *part = own;

@@ -1,4 +1,5 @@
-/* What stages do with pieces of sums between the rounds of an exchange, in a few passes a step over the gradients. */
+/* What stages do with pieces of sums between the rounds of an exchange, in a few passes
+ * a step over the gradients. */
 #include "engine/sync/exchange.h"
 
 #include <string.h>
@@ -112,7 +113,8 @@ static void pieces_find(const struct exchange_rows *rows, uint32_t rank, uint64_
     asked_table_begin(asked, &rows->shape, table, value, piece);
     for (uint32_t r = 0; r < count; r++) {
         const size_t at = (size_t)(asked->rows[table].span[begin + r] - values);
-        /* The last owner whose values begin no later; an owner without values begins where the next one does. */
+        /* The last owner whose values begin no later; an owner without values
+         * begins where the next one does. */
         uint32_t owner = 0;
         for (uint32_t end = rows->shape.owner_count; end - owner > 1;) {
             const uint32_t middle = owner + (end - owner) / 2;
@@ -261,7 +263,7 @@ void exchange_look_make(struct exchange *x, struct exchange_look *look, struct k
 
 /* --- updates ---------------------------------------------------------------------------------- */
 
-/* Updates the part's rows, of those that this node owns of the stage's tables. */
+/* Updates the part's rows, of the rows that this node owns of the stage's tables. */
 static status rows_update(const struct exchange *x, const struct updater *w, const struct extent *e,
                           const struct update *u, struct store *store, uint32_t part)
 {

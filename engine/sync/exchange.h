@@ -98,7 +98,8 @@ struct exchange_send {
     uint64_t bytes;
 };
 struct exchange_hops {
-    /* By the exchange's thread: returns where another node's message belongs; NULL: no such message is expected. */
+    /* By the exchange's thread: returns where another node's message belongs; NULL:
+     * no such message is expected. */
     void *(*place)(struct exchange_hops *, uint32_t from, uint64_t tag, uint64_t bytes);
     /* The message is there. */
     void (*arrived)(struct exchange_hops *, uint64_t tag, uint64_t bytes);
@@ -163,7 +164,7 @@ struct exchange {
     struct fold_join *joins; /* [piece_count - 1] */
     struct exchange_rows rows;
     struct asked_shape look_shape; /* of a look; graph NULL: there are no tables */
-    /* News of steps: on node 0 those that it has told, on a node without lanes those that have come. */
+    /* News of steps: on node 0 the news that it has told, on a node without lanes the news that has come. */
     struct exchange_news news[EXCHANGE_NEWS]; /* of step s at s % EXCHANGE_NEWS */
     _Atomic uint64_t shared_news;             /* steps below it are there       */
     struct bell *news_bell;                   /* rung when news come; or NULL   */
@@ -180,7 +181,8 @@ struct exchange_vt {
     /* This node's part of a round of the open step is ready. Sums and values: once a bucket, in any order.
      * Squares: once (bucket 0), when sums are over. `over` follows. */
     void (*begin)(struct exchange *, enum exchange_round round, uint32_t bucket);
-    /* By the thread that reads, step after step: a step's letters are written. `asked` stays until the step is over. */
+    /* By the thread that reads, step after step: a step's letters are written.
+     * `asked` stays until the step is over. */
     void (*ask)(struct exchange *, const struct asked_step *asked);
     /* By the thread that reads on node 0, step after step: this step exists, or no further one does. */
     void (*tell)(struct exchange *, uint64_t step, struct exchange_news news);
@@ -189,7 +191,8 @@ struct exchange_vt {
     /* By one thread at a time: a look's letters are written. At most EXCHANGE_LOOKS_MAX looks wait for rows.
      * `over` tells of ROWS when they come. */
     void (*look)(struct exchange *, struct exchange_look *look);
-    /* Returns when no look is under way, or nothing comes any more. By the thread of the last look, or after it. */
+    /* Returns when no look is under way, or nothing comes any more.
+     * By the thread of the last look, or after it. */
     void (*look_end)(struct exchange *);
     /* By the main thread: the next job begins, at `step`. Rank 0's `until` counts for all nodes: steps below
      * it run, unless a node wants to stop. */
@@ -201,7 +204,8 @@ struct exchange_vt {
     void (*job_stop)(struct exchange *);
 };
 
-/* What rank 0 has said of a job: steps below `until` may run. BOUND and STOPPED are its last word: no others will. */
+/* What rank 0 has said of a job: steps below `until` may run.
+ * BOUND and STOPPED are its last word: no others will. */
 enum exchange_word {
     EXCHANGE_GOES_ON,
     EXCHANGE_BOUND,   /* `until` is its bound                                                             */
@@ -232,7 +236,8 @@ static inline bool exchange_begins(struct exchange *x, uint64_t step)
     enum exchange_word word;
     /* Relaxed: nobody else writes it. */
     const uint64_t before = atomic_load_explicit(&x->shared_begun, memory_order_relaxed);
-    /* Sequentially consistent, both, as in halt_take(): either that sees this step, or the load here sees the halt. */
+    /* Sequentially consistent, both, as in halt_take(): either that sees this step,
+     * or the load here sees the halt. */
     atomic_store_explicit(&x->shared_begun, step + 1, memory_order_seq_cst);
     if (atomic_load_explicit(&x->shared_halted, memory_order_seq_cst) !=
         atomic_load_explicit(&x->shared_job, memory_order_relaxed))
@@ -243,7 +248,8 @@ static inline bool exchange_begins(struct exchange *x, uint64_t step)
     return false;
 }
 
-/* [loss_count]: losses of the step. There is room for two: the next step's may come while this one is being closed. */
+/* [loss_count]: losses of the step. There is room for two: the next step's may come while
+ * this one is being closed. */
 static inline double *exchange_loss(const struct exchange_site *site, uint64_t step)
 {
     return site->loss + step % 2 * site->loss_count;
@@ -270,7 +276,8 @@ static inline bool exchange_has_rows(const struct exchange *x, uint64_t step)
 /* Lay out a look, and the numbers [table_count] by which a thread makes looks. Where there are tables. */
 void exchange_look_layout(struct exchange_look *look, struct layout *l, const struct exchange *x);
 void exchange_look_numbers_layout(struct key_numbers *numbers, struct layout *l, const struct exchange *x);
-/* Numbers the micro-batch's keys, fills the ticket, whose spans are where the rows arrive, and asks for the rows. */
+/* Numbers the micro-batch's keys, fills the ticket, whose spans are where the rows
+ * arrive, and asks for the rows. */
 void exchange_look_make(struct exchange *x, struct exchange_look *look, struct key_numbers *numbers,
                         const struct micro_batch *m, struct ticket *ticket);
 

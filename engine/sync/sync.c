@@ -1,4 +1,4 @@
-/* The table of synchronisations, and what they share: sums of gradients, and what a stage sums and updates. */
+/* The table of synchronisations, and what they share: sums of gradients, what a stage sums and updates. */
 #include "engine/sync/sync.h"
 
 #include <stdlib.h>
@@ -59,8 +59,7 @@ static void sync_layout(struct sync *s, struct layout *l)
         LAYOUT_TAKE(l, s->squares, (size_t)s->site.pipeline_count * s->block_count);
         if (l->arena) (void)clip_blocks_list(g, 0, g->forward_count, s->blocks);
     }
-    gradients_layout(&s->gradients, l, g, set_count(s),
-                     (uint64_t)shape.batch / shape.lanes * s->lanes.count);
+    gradients_layout(&s->gradients, l, g, set_count(s), (uint64_t)shape.batch / shape.lanes * s->lanes.count);
 }
 
 static status memory_open(struct sync *s)

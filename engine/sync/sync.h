@@ -45,7 +45,8 @@ struct step_done {
 };
 
 struct sync_figures {
-    /* how many minibatches' updates the weights of a minibatch missed: of its pipeline (local), of others (global) */
+    /* how many minibatches' updates the weights of a minibatch missed:
+     * of its pipeline (local), of others (global) */
     bool has_staleness;
     uint64_t local_max, local_bound, global_max, global_bound; /* global_bound UINT64_MAX: none (asp) */
     double local_mean, global_mean;
@@ -117,7 +118,8 @@ struct sync_vt {
     void (*close)(struct sync *);
     /* A job begins; no worker is at work. */
     void (*begin)(struct sync *);
-    /* The job has ended well: the parameters of all become the model's; optional. Fails as other nodes have failed. */
+    /* The job has ended well: the parameters of all become the model's; optional.
+     * Fails as other nodes have failed. */
     status (*settle)(struct sync *);
     /* Whether the input may go in. If so it goes in, to *pipeline. Under the gate's claim, as is bind. */
     bool (*admit)(struct sync *, const struct input *, uint32_t *pipeline);
@@ -125,7 +127,8 @@ struct sync_vt {
     void (*bind)(struct sync *, struct slot *, uint32_t pipeline);
     /* Before a forward pass, under the stage's turn; optional. */
     void (*forward_begin)(struct sync *, const struct stage *, struct slot *);
-    /* Keeps the sum of the losses of the slot's examples; of several lanes (graph_lanes_join), of the `part`-th. */
+    /* Keeps the sum of the losses of the slot's examples;
+     * of several lanes (graph_lanes_join), of the `part`-th. */
     void (*loss_keep)(struct sync *, const struct slot *, uint32_t part, double sum);
     /* Where the first piece of the stage's list of nodes [begin, end) ends. Optional: without it lists are
      * not cut, and the next two functions are not called. */

@@ -74,7 +74,7 @@ struct exchange_waves {
     struct waves_added *added;           /* [stage_count]                                                 */
     uint64_t cut[WAVES_WORKERS_MAX + 1]; /* node u owns the floats [cut[u], cut[u + 1])                    */
     size_t letter_max;
-    uint64_t ahead_steps;         /* that may be granted beyond those that all have done */
+    uint64_t ahead_steps;         /* that may be granted beyond steps that all have done */
     uint8_t *letter[WAVES_SENDS]; /* of the own wave w at w % WAVES_SENDS: [letter_max]  */
     size_t letter_bytes[WAVES_SENDS];
     bool has_change[WAVES_SENDS]; /* false: none of the dense part                                             */
@@ -115,7 +115,7 @@ static inline uint64_t waves_letters_added(const struct exchange_waves *x)
 {
     uint64_t least = UINT64_MAX;
     for (uint32_t i = 0; i < x->stage_count; i++) {
-        /* Acquire: as above. */
+        /* Acquire, as in waves_sums_added(). */
         const uint64_t added = atomic_load_explicit(&x->added[i].shared_letters, memory_order_acquire);
         least = added < least ? added : least;
     }

@@ -207,7 +207,8 @@ static status aliases_check(const struct sync *s)
     return ST_OK;
 }
 
-/* Rows and parameters in a device's own memory are up to date at ends of steps alone, of which there are none here. */
+/* Rows and parameters in a device's own memory are up to date at ends of steps alone,
+ * of which there are none here. */
 static status devices_check(const struct sync_site *site)
 {
     for (uint32_t stage = 0; stage < site->stage_count; stage++)
@@ -282,7 +283,8 @@ static void wsp_begin(struct sync *s)
 /* Frees a message of another pipeline, which has been read. */
 static void message_free(struct message *message)
 {
-    /* Release pairs with the acquire in changes_send(): the buffer is filled anew only after it has been read. */
+    /* Release pairs with the acquire in changes_send(): the buffer is filled anew
+     * only after it has been read. */
     atomic_fetch_sub_explicit(&message->shared_unread, 1, memory_order_release);
 }
 
@@ -440,7 +442,8 @@ static bool clock_allows(const struct wsp *wsp, uint32_t pipeline)
     if (site->kind != SYNC_WSP) return true;
     uint64_t needed = wsp_waves_needed(wsp->pipelines[pipeline].started, site->in_flight, site->clock_distance);
     for (uint32_t u = 0; u < site->pipeline_count; u++)
-        /* Acquire pairs with the release in wsp_backward_end(): the messages are in the inboxes of every stage. */
+        /* Acquire pairs with the release in wsp_backward_end():
+         * the messages are in the inboxes of every stage. */
         if (u != pipeline && atomic_load_explicit(&wsp->pipelines[u].shared_waves, memory_order_acquire) < needed)
             return false;
     return true;
@@ -471,7 +474,8 @@ static bool wsp_admit(struct sync *s, const struct input *input, uint32_t *pipel
     const struct sync_site *site = &s->site;
     *pipeline = 0;
     if (wsp->nodes && !wsp_nodes_admit(wsp, input->batch.step)) return false;
-    /* Acquire pairs with wsp_records_tell(): the record of the minibatch that was record_count earlier is free. */
+    /* Acquire pairs with wsp_records_tell(): the record of the minibatch that was
+     * record_count earlier is free. */
     uint64_t told = atomic_load_explicit(wsp->shared_told, memory_order_acquire);
     if ((wsp->nodes ? input->batch.step : wsp->admitted) - told >= wsp->record_count) return false;
     for (uint32_t i = 0; i < site->pipeline_count; i++) {

@@ -42,8 +42,8 @@ struct wsp_pipeline {
     _Atomic uint64_t shared_waves;  /* sent by the first stage, so by all    */
 };
 
-/* A finished minibatch that waits until those before it are told. Its slot is free already, so a pipeline
- * that stands still does not keep the slots of others. */
+/* A finished minibatch that waits until the minibatches before it are told. Its slot is free already, so a
+ * pipeline that stands still does not keep the slots of others. */
 struct record {
     struct step_done done;
     uint64_t *row_count; /* [table_count] */

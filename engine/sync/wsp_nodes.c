@@ -312,7 +312,8 @@ static status rows_add(struct wsp *wsp, const struct stage *stage, uint64_t wave
     return ST_OK;
 }
 
-/* Rounds below the one returned may be added to rows: own waves that are given; all, when the job's last wave is. */
+/* Rounds below the one returned may be added to rows: own waves that are given;
+ * all, when the job's last wave is. */
 static uint64_t rows_until(const struct wsp_nodes *nodes)
 {
     /* Acquire pairs with wave_give(): the own letter. is_given is set while no worker is at work. */
@@ -409,7 +410,7 @@ bool wsp_nodes_begins(struct wsp *wsp, uint64_t step)
 
 void wsp_nodes_forward(struct wsp *wsp, const struct stage *stage, uint64_t number)
 {
-    /* Acquire pairs with waves_step(), as above. */
+    /* Acquire pairs with waves_step(): the sums, and the letters. */
     const uint64_t here = atomic_load_explicit(&wsp->nodes->x->shared_rounds, memory_order_acquire);
     CHECK(here >= rounds_needed(wsp, number));
     const status st = rounds_add(wsp, stage, wsp->sync.site.is_exact ? rounds_needed(wsp, number) : here);

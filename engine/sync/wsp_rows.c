@@ -1,4 +1,4 @@
-/* Rows of waves: a hash table of the rows that own waves have changed, and sums. A few thousand rows a wave. */
+/* Rows of waves: a hash table of the rows that own waves have changed, and sums. Thousands of rows a wave. */
 #include "engine/sync/wsp_rows.h"
 
 #include <string.h>

@@ -50,7 +50,7 @@ size_t letter_rows_bytes(const struct graph *g, uint64_t table, uint64_t count);
 /* Reads the head of the rows at byte `at` of a letter of `bytes`; false: no valid rows are there. */
 bool letter_rows_at(const struct graph *g, const uint8_t *letter, size_t bytes, size_t at, struct letter_rows *rows);
 
-/* `rows` is not used while the layout only adds up. */
+/* While the layout only counts bytes, `rows` is not used. */
 void own_rows_layout(struct own_rows *rows, struct layout *l, const struct sync_site *site, uint32_t table);
 /* Before the own wave updates these rows. `floats` are those of a span. */
 void own_rows_note(struct own_rows *rows, const struct step_rows *step, uint64_t wave, uint32_t floats);

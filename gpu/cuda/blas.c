@@ -3,8 +3,8 @@
  * rows.
  *
  * A shape is looked up in a list; the first time it is met, the library's heuristic names the way that it
- * expects to be the fastest, and that stays. So few calls are made (a micro-batch's launches are written down
- * once and replayed) that one lock serves all. */
+ * expects to be the fastest, and that stays. One lock serves all, because calls are few: a micro-batch's
+ * launches are written down once and replayed. */
 #include "gpu/blas.h"
 
 #include <dlfcn.h>

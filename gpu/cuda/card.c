@@ -68,7 +68,7 @@ static void pins_enter(void)
     while (atomic_flag_test_and_set_explicit(&pins_lock, memory_order_acquire)) continue;
 }
 static void pins_leave(void) { atomic_flag_clear_explicit(&pins_lock, memory_order_release); }
-/* That of this memory, NULL: a free one; or NULL. */
+/* The pin of `memory`; for memory NULL a free pin. NULL: there is none. */
 static struct pin *pin_find(const void *memory)
 {
     for (uint32_t i = 0; i < PINS_MAX; i++)
@@ -160,8 +160,8 @@ static status cuda_copy_rows(struct gpu *gpu, struct gpu_stream *s, void *to, si
                                 .Height = rows};
     if (row_bytes == 0 || rows == 0) return ST_OK;
     TRY(cuda_enter(c));
-    CUDA_TRY(c, cuMemcpy2DAsync, (&copy, s->stream), "copying %zu rows of %zu bytes, %zu and %zu apart, after %s",
-             rows, row_bytes, from_stride, to_stride, s->last);
+    CUDA_TRY(c, cuMemcpy2DAsync, (&copy, s->stream), "copying %zu rows of %zu bytes, %zu and %zu apart, after %s", rows,
+             row_bytes, from_stride, to_stride, s->last);
     s->last = "a copy of rows";
     return ST_OK;
 }

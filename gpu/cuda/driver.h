@@ -42,7 +42,8 @@ struct gpu_stream {
     const char *last; /* the stream's last work: errors are noticed later than they happen */
 };
 
-/* Records what a call returned, for which card and what; returns MEMORY for CUDA_ERROR_OUT_OF_MEMORY, else SYSTEM. */
+/* Records what a call returned, for which card and what;
+ * returns MEMORY for CUDA_ERROR_OUT_OF_MEMORY, else SYSTEM. */
 MUST_USE status cuda_fail(const struct cuda_card *c, const char *call, CUresult result, const char *format, ...)
     PRINTF_LIKE(4, 5);
 /* CUDA_TRY(card, cuMemFree, (address), "giving back %s", what): passes a failure up. */

@@ -179,7 +179,8 @@ static uint32_t lane_from(const struct emu_fiber *f)
     return own;
 }
 
-/* Lets a warp go on if all lanes that the running one's mask names have come; a fiber has just begun to wait. */
+/* Lets a warp go on if all lanes that the running one's mask names have come;
+ * a fiber has just begun to wait. */
 static void warp_look(struct emu *e, struct emu_fiber *f)
 {
     struct emu_fiber *warp = warp_of(e, f);
@@ -355,7 +356,8 @@ static status emu_make(struct emu **made)
     return ST_OK;
 }
 
-/* Emulations whose threads have ended, kept: their stacks are 2048 of the 65530 mappings that a process may have. */
+/* Emulations whose threads have ended, kept: their stacks are 2048 of the 65530
+ * mappings that a process may have. */
 static struct emu *left;
 static pthread_mutex_t left_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t left_key;

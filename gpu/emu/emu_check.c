@@ -195,7 +195,7 @@ static void cell_read(struct emu *e, const struct emu_region *region, struct emu
         if (!is_warps)
             c->read_thread = EMU_BY_BLOCK;
         else if ((c->read_warp & ~EMU_READ_ELSEWHERE) <
-                 synced) /* those before lie behind a barrier for all of the warp */
+                 synced) /* reads before lie behind a barrier of the whole warp */
             c->read_thread = thread;
         else if (c->read_thread != thread)
             c->read_thread = by_warp;

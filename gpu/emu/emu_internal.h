@@ -50,8 +50,9 @@ struct emu_barrier {
     uint32_t count, left;   /* arrivals: of a phase; still to come in this one */
     uint32_t phase;         /* phases that have ended */
     uint32_t epoch, thread; /* epoch and thread that made it */
-    int64_t bytes;          /* expected, less those of copies that have begun */
-    /* the arrivals of each warp that threads knew when they arrived: of all threads; of those in ended phases */
+    int64_t bytes;          /* expected, less the bytes of copies that have begun */
+    /* the arrivals of each warp that threads knew when they arrived:
+     * of all threads; of threads that arrived in ended phases */
     uint32_t told[EMU_WARPS_MAX], known[EMU_WARPS_MAX];
 };
 /* A copy that a barrier counts. */
@@ -122,7 +123,7 @@ struct emu {
     struct emu_region *region; /* of the device, by address, at the beginning of the launch */
     uint32_t region_count, region_max;
     const struct emu_region *region_last;
-    /* emu_wgmma.c; by warp: its arrivals, the arrivals of others that it knows, the phases it has waited for */
+    /* emu_wgmma.c; by warp: its arrivals, arrivals of others that it knows, phases it has waited for */
     struct emu_barrier barrier[EMU_BARRIERS_MAX];
     struct emu_bulk bulk[EMU_BULKS_MAX];
     struct emu_read read[EMU_READS_MAX];

@@ -1,4 +1,4 @@
-/* A card whose streams are lists of things to do, done when somebody waits for them, or when a draw says so. */
+/* A card whose streams are lists of things to do, done when somebody waits for them, or a draw says so. */
 #include "gpu/emu/gpu_emu.h"
 
 #include <inttypes.h>

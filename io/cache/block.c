@@ -12,7 +12,8 @@
 #define MAGIC UINT32_C(0x6b6c6268) /* "hblk" */
 /* Codes are 16 bits. */
 #define ENTRIES_MAX 65536u
-/* Enough for dictionaries to pay, few enough for a block to stay in a second-level cache while it is decoded. */
+/* Enough for dictionaries to pay, few enough for a block to stay in a second-level
+ * cache while it is decoded. */
 #define ROWS_MAX 16384u
 #define ROWS_MIN 64u
 /* Most bytes of a block's rows before they become columns. */

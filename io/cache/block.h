@@ -21,12 +21,13 @@
 #include "engine/base/batch.h"
 #include "engine/base/status.h"
 
-/* Of a text: malformed lines, lists that were cut, examples left out because their target or label is no word. */
+/* Of a text: malformed lines, lists that were cut, examples left out because their
+ * target or label is no word. */
 struct block_counts {
     uint32_t bad, cut, unknown;
 };
 
-/* The most rows and keys of a block, and their sizes, for an example's shape (dense_stride does not count). */
+/* The most rows and keys of a block, and their sizes, for an example's shape (but for dense_stride). */
 struct block_shape {
     struct example_shape example;
     uint32_t row_count_max, key_count_max;
@@ -141,7 +142,8 @@ void block_group_take(struct block_group *group, struct block_reader *reader, ui
 void block_group_give(const struct block_group *group, const struct block_reader *reader, struct micro_batch *m,
                       uint32_t dense_stride, const uint32_t *row, uint32_t count);
 
-/* --- kernels, one text for every instruction set (io/isa/block_rows.c) ------------------------------------- */
+/* --- kernels, one text for every instruction set (io/isa/block_rows.c)
+ * ------------------------------------- */
 
 struct block_kernels {
     /* out[i * stride] = value from + i of the column. */

@@ -37,7 +37,7 @@ struct block_order {
     struct block_piece *piece; /* [window * BLOCK_PIECES] */
     uint32_t piece_count, taken;
     /* of the group */
-    /* [BLOCK_GROUP_PIECES * piece_rows]: the order of the group's rows, which are counted piece after piece */
+    /* [BLOCK_GROUP_PIECES * piece_rows]: the order of the group's rows, counted piece after piece */
     uint32_t *row;
 };
 
@@ -49,7 +49,8 @@ void block_order_start(struct block_order *order, uint64_t seed, uint64_t epoch,
  * slot_count); block_rows tells the rows of a block by its number. */
 bool block_order_window(struct block_order *order, uint32_t (*block_rows)(const void *context, uint32_t block),
                         const void *context);
-/* The next group of the window: its pieces, and in `row` the order of its rows. *count = 0: the window is over. */
+/* The next group of the window: its pieces, and in `row` the order of its rows.
+ * *count = 0: the window is over. */
 const struct block_piece *block_order_group(struct block_order *order, uint32_t *count, uint32_t *row_count);
 
 #endif

@@ -22,8 +22,8 @@
 /* The place of a block. */
 struct cache_place {
     uint32_t bytes, row_count;
-    uint32_t file_page,
-        ram_page; /* in CACHE_PAGE, from the front of the file, of the cache's memory; RAM_NONE: not in memory */
+    /* in CACHE_PAGE, from the front of the file, of the cache's memory; RAM_NONE: not in memory */
+    uint32_t file_page, ram_page;
 };
 #define CACHE_RAM_NONE UINT32_MAX
 
@@ -74,7 +74,8 @@ struct cache_file {
 };
 
 void cache_file_layout(struct cache_file *file, struct layout *layout, const struct cache_file_options *options);
-/* Opens what reading and writing need; after cache_file_layout with an arena. SYSTEM: a thread cannot be started. */
+/* Opens what reading and writing need; after cache_file_layout with an arena.
+ * SYSTEM: a thread cannot be started. */
 MUST_USE status cache_file_open(struct cache_file *file, struct arena *arena);
 size_t cache_file_uring_bytes(const struct cache_file_options *options);
 /* Waits for requests under way, and gives the file its name if it is whole. */

@@ -10,8 +10,8 @@
 #include "io/cache/block_order.h"
 #include "io/cache/cache_file.h"
 
-/* Blocks are rarely smaller: the list of blocks has room for one per so many bytes of the budgets, besides
- * BLOCKS_MIN. */
+/* Blocks are rarely smaller: the list of blocks has room for one block per BLOCK_BYTES_MIN bytes of the
+ * budgets, besides BLOCKS_MIN. */
 #define BLOCK_BYTES_MIN ((uint64_t)32 << 10)
 #define BLOCKS_MIN      ((uint64_t)65536)
 

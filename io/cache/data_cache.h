@@ -52,7 +52,7 @@ MUST_USE status data_cache_start(struct data_cache *cache, uint64_t epoch, bool 
  * stream or orders of blocks are to come. */
 MUST_USE status data_cache_add(struct data_cache *cache, const struct reader_example *example,
                                struct block_counts counts, uint64_t text_bytes);
-/* Ends the pass; `counts` are those behind its last example. Fails like data_cache_add. */
+/* Ends the pass; `counts` are the reader's counts behind its last example. Fails like data_cache_add. */
 MUST_USE status data_cache_finish(struct data_cache *cache, struct block_counts counts, uint64_t text_bytes);
 
 /* --- a pass that reads ----------------------------------------------------------------------- */

@@ -110,7 +110,8 @@ static void firsts_find(const struct key_run *run, uint32_t begin)
     for (; i < end; i++) slot_set(run, i, first_bucket(table, run->asked.key[i]));
 }
 
-/* Prefetches into the second-level cache: this takes less room in the queue, and the first look comes a block later. */
+/* Prefetches into the second-level cache: this takes less room in the queue, and the first
+ * look comes a block later. */
 ALWAYS_INLINE void first_ask(const struct key_run *run, uint32_t i) { __builtin_prefetch(slot_get(run, i), 0, 2); }
 
 /* Looks into the key's first bucket. */

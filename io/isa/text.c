@@ -225,7 +225,8 @@ ALWAYS_INLINE vq words_at(const char *text, const uint32_t *at)
 
 /* --- keys ------------------------------------------------------------------------------------- */
 
-/* xxh3-64 of a text of 4 to 8 bytes; `word` has the text's first eight bytes, those behind the text do not count. */
+/* xxh3-64 of a text of 4 to 8 bytes; `word` has the text's first eight bytes,
+ * those behind the text do not count. */
 ALWAYS_INLINE vq hash_usual(vq word, vq bytes, vq flip)
 {
     const uint64_t prime = UINT64_C(0x9fb21c651e98df25);
@@ -551,7 +552,7 @@ static bool KERNEL(integers)(const char *line, const uint32_t at[16], const uint
     if (log1p_of) {
         __mmask16 large = _mm512_mask_cmpge_epu32_mask(lanes, magnitude, _mm512_set1_epi32(TEXT_LOG1P_COUNT));
         value = _mm512_mask_i32gather_ps(_mm512_setzero_ps(), (__mmask16)(lanes & ~large), magnitude, log1p_of, 4);
-        /* Few columns have large numbers, but nearly every line has one: they move together into one vector. */
+        /* Few columns have large numbers, but nearly every line has one: they move into one vector. */
         while (large) {
             __m512i rest = _mm512_maskz_compress_epi32(large, magnitude);
             __m512d log1p = (__m512d)log1p_of_large((vd)_mm512_cvtepu32_pd(_mm512_castsi512_si256(rest)));

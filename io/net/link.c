@@ -224,7 +224,8 @@ static bool handshake_answers(struct links *all, struct link *l, const uint8_t *
     return false;
 }
 
-/* Appends to the greeting, before any message of the caller, a message that only an owner of the key can make. */
+/* Appends to the greeting, before any message of the caller, a message that only
+ * an owner of the key can make. */
 static void confirm_add(struct sender *s)
 {
     const struct frame_header confirm = {.kind = FRAME_KIND_CONFIRM};
@@ -468,7 +469,7 @@ static void link_moved(struct links *all, struct link *l, enum duty duty, int32_
                   strerror(-result));
 }
 
-/* A ring after this call writes again, and changes before a ring that this call takes are seen from here on. */
+/* A ring after this call writes again, and changes before a ring that this call takes are seen here. */
 static void wake_take(struct links *all)
 {
     uint64_t count;

@@ -35,7 +35,7 @@ struct secure_key;
 #define LINK_LISTENERS_MAX 4u
 
 struct links_options {
-    uint32_t link_count;        /* at a time, with those that have not greeted yet: 1 .. LINK_COUNT_MAX         */
+    uint32_t link_count;        /* at a time, with links that have not greeted yet: 1 .. LINK_COUNT_MAX         */
     uint32_t queued_max;        /* messages of a link that wait to be sent, or are being sent: 1 .. 65536       */
     uint32_t message_bytes_max; /* of an incoming payload: a larger one ends the link                           */
     /* Accepted connections that have not greeted yet. Further ones are closed at once, so that the rest of
@@ -74,7 +74,8 @@ MUST_USE status links_listen_at(struct links *links, int socket);
 /* Begins to connect, until the clock (clock_ns) says end_ns; LINK_OPENED or LINK_LOST follows. FULL: all
  * link_count links are taken. SYSTEM. */
 MUST_USE status link_connect(struct links *links, const struct address *address, uint64_t end_ns, uint32_t *link);
-/* Ends the link at once: no further event of it comes, its number is free, and its memory is the caller's again. */
+/* Ends the link at once: no further event of it comes, its number is free,
+ * and its memory is the caller's again. */
 void link_close(struct links *links, uint32_t link);
 
 /* `part` must stay until LINK_SENT, or until link_close. */

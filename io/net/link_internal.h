@@ -14,7 +14,8 @@
 #include "io/net/secure.h"
 #include "io/uring.h"
 
-/* Of a send or a receive: bytes that have just been moved are checked while they lie in the second-level cache. */
+/* Of a send or a receive: bytes that have just been moved are checked while they lie
+ * in the second-level cache. */
 #define BATCH_BYTES  (256u << 10)
 #define STAGE_BYTES  4096u /* of a receive that may bring a header */
 #define VEC_MAX      48u
@@ -119,7 +120,7 @@ struct links {
     uint32_t check_bytes;
     bool is_sealed;
     uint8_t *piece; /* [FRAME_PIECE_BYTES], if sealed: for a piece that lies in several vectors */
-    /* The first bytes of points in others' greetings: recent_count so far, of which the last ones are kept. */
+    /* The first bytes of points in others' greetings: recent_count so far, of which the last are kept. */
     uint64_t recent[LINK_RECENT], recent_count;
     struct link *link;           /* [o.link_count] */
     struct uring_request *ready; /* [2 * o.link_count + LINK_LISTENERS_MAX] */

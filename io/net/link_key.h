@@ -16,7 +16,8 @@ MUST_USE status key_read(struct secure_key *key, const char *path);
 /* From a descriptor that was inherited: a file under the same conditions, or a pipe, whose other end is a
  * parent's. Reads to its end, and closes it. */
 MUST_USE status key_read_fd(struct secure_key *key, int fd);
-/* Makes a key in a new file, for its owner alone; "-" is standard output. IO; USAGE: the file exists already. */
+/* Makes a key in a new file, for its owner alone; "-" is standard output.
+ * IO; USAGE: the file exists already. */
 MUST_USE status key_make(const char *path);
 
 /* Makes a key in a sealed file in memory, for processes that inherit it: each opens it anew (/proc/self/fd),

@@ -108,7 +108,8 @@ static bool message_add(const struct links *all, struct batch *b, struct queued 
     return true;
 }
 
-/* Seals the header (index 0) or a piece of a message behind the bytes sealed so far; false: there is no room. */
+/* Seals the header (index 0) or a piece of a message behind the bytes sealed so
+ * far; false: there is no room. */
 static bool unit_seal(struct sender *s, const struct queued *q, uint64_t index)
 {
     uint8_t *out = s->sealed + s->sealed_end;

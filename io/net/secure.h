@@ -31,7 +31,8 @@ struct secure_key {
     uint8_t bytes[SECURE_KEY_BYTES];
 };
 
-/* Prepares the library; call once, before everything else here, and before threads. SYSTEM: no source of randomness. */
+/* Prepares the library; call once, before everything else here, and before threads.
+ * SYSTEM: no source of randomness. */
 MUST_USE status secure_start(void);
 /* FRAME_AESGCM where the processor has instructions for it, else FRAME_CHACHA. */
 enum frame_seal secure_seal_best(void);

@@ -13,7 +13,8 @@
 #define SILENCE_MS  20000u
 #define PATIENCE_MS 60000u
 
-/* Memory that libevent may hold for a connection: heads of answers, and bytes that it has not handed over yet. */
+/* Memory that libevent may hold for a connection: heads of answers,
+ * and bytes that it has not handed over yet. */
 #define CONNECTION_BYTES ((size_t)2 << 20)
 
 static size_t noted_bytes(const struct web *web) { return web->o.connections * CONNECTION_BYTES; }

@@ -52,7 +52,8 @@ struct web_facts {
 };
 
 struct web;
-/* SYSTEM, MEMORY: no thread, no descriptors. Notes the memory of the thread and of libevent in the plan of memory. */
+/* SYSTEM, MEMORY: no thread, no descriptors. Notes the memory of the thread and of
+ * libevent in the plan of memory. */
 MUST_USE status web_open(struct web **web, const struct web_options *options);
 /* Ends all requests. NULL is ignored. */
 void web_close(struct web *web);

@@ -137,7 +137,8 @@ status web_address_follow(struct web_address *to, const struct web_address *from
     } else if (*location == '/') {
         TRY(target_take(&found, location, location));
     } else {
-        /* Beside the target: behind the last slash of its path; a location of only a query keeps the path itself. */
+        /* Beside the target: behind the last slash of its path;
+         * a location of only a query keeps the path itself. */
         char joined[2 * WEB_TARGET_BYTES];
         size_t folder = strcspn(from->target, "?");
         while (*location != '?' && folder > 1 && from->target[folder - 1] != '/') folder--;

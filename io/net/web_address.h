@@ -30,7 +30,8 @@ MUST_USE status web_address_follow(struct web_address *to, const struct web_addr
 #define WEB_SHOWN_BYTES (WEB_HOST_BYTES + WEB_TARGET_BYTES + 8)
 char *web_address_shown(char text[WEB_SHOWN_BYTES], const struct web_address *address);
 
-/* A Content-Range of an answer: "bytes 0-99/1000", or "bytes * /1000" where no byte satisfies the request (is_none). */
+/* A Content-Range of an answer: "bytes 0-99/1000", or "bytes * /1000" where no byte
+ * satisfies the request (is_none). */
 struct web_range {
     uint64_t first, last, total; /* first <= last < total; is_none: only total */
     bool is_none;
@@ -39,7 +40,8 @@ struct web_range {
 bool web_range_parse(struct web_range *range, const char *text);
 /* A Content-Length; false: NULL, or another form. */
 bool web_length_parse(uint64_t *length, const char *text);
-/* A Date or Last-Modified, "Sun, 06 Nov 1994 08:49:37 GMT", in seconds since 1970; false: NULL, or another form. */
+/* A Date or Last-Modified, "Sun, 06 Nov 1994 08:49:37 GMT", in seconds since 1970;
+ * false: NULL, or another form. */
 bool web_date_parse(int64_t *seconds, const char *text);
 
 #endif

@@ -8,7 +8,8 @@
 
 #include "io/net/web_internal.h"
 
-/* The least age of a Last-Modified by which a later change is known: RFC 9110, section 8.8.2.2, asks for one second. */
+/* The least age of a Last-Modified by which a later change is known: RFC 9110,
+ * section 8.8.2.2, asks for one second. */
 #define STRONG_SECONDS 2
 
 /* An answer, and the facts in its head. */

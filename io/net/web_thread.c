@@ -307,7 +307,8 @@ static status lane_request(struct lane *lane)
     evhttp_request_set_error_cb(request, on_error);
     lane->request = request;
     lane->state = LANE_ASKING;
-    /* The request is now libevent's. After a failure it may be freed or not, and nothing tells: it is left alone. */
+    /* The request is now libevent's. After a failure it may be freed or not, and nothing tells:
+     * it is left alone. */
     if (evhttp_make_request(lane->connection, request, EVHTTP_REQ_GET, lane->to.target) != 0) {
         lane_hang_up(lane);
         FAIL(IO, "cannot connect to %s", lane->to.host);

@@ -86,7 +86,8 @@ void sampler_place(struct sampler_words *s, struct arena *arena, enum reader_sam
 
 uint32_t sampler_draw(const struct sampler_words *s, uint64_t bits)
 {
-    /* The high word of the product is uniform up to word_count / 2^64, the low word is the place within it. */
+    /* The high word of the product is uniform up to word_count / 2^64,
+     * the low word is the place within it. */
     unsigned __int128 product = (unsigned __int128)bits * s->word_count;
     uint32_t word = (uint32_t)(product >> 64);
     if (s->kind == READER_EMPIRICAL) {

@@ -138,7 +138,8 @@ static size_t criteo_line_find(void *state, const char *text, size_t bytes)
     return c->columns.line_bytes;
 }
 
-/* The number of columns of a line, even if too many. If the number is right, their places are in c->begin + 1. */
+/* The number of columns of a line, even if too many. If the number is right,
+ * their places are in c->begin + 1. */
 static uint32_t columns_of(struct criteo *c, const char *line, size_t bytes)
 {
     if (c->line == line)

@@ -434,7 +434,8 @@ static void spans_find(const struct csv *c, const uint32_t *restrict column, uin
     }
 }
 
-/* All numeric columns, if each is a short integer or absent, as most are; false: one is not, and dense is undefined. */
+/* All numeric columns, if each is a short integer or absent, as most are; false:
+ * one is not, and dense is undefined. */
 static bool integers_parse(const struct csv *c, const uint32_t *column, float *restrict dense)
 {
     if (!c->kernels->integers) return false;
@@ -566,7 +567,7 @@ static enum reader_found fields_parse(const struct csv *c, const uint32_t *colum
     return FOUND_EXAMPLE;
 }
 
-/* The same where every field has at most one key, of any text; no branch depends on which texts are absent. */
+/* The same where every field has at most one key, of any text; no branch depends on absent texts. */
 static enum reader_found plain_fields_parse(const struct csv *c, const uint32_t *field_column,
                                             struct reader_example *example)
 {

@@ -15,7 +15,8 @@
  * what no float can hold: nan, inf, 1e39. */
 bool decimal_parse(const char *text, size_t bytes, double *wide, float *narrow);
 
-/* Whether a text has the form of a number that decimal_parse refuses: beyond what a float can hold, or too long. */
+/* Whether a text has the form of a number that decimal_parse refuses:
+ * beyond what a float can hold, or too long. */
 bool decimal_is_beyond(const char *text, size_t bytes);
 /* The expected text for messages. */
 #define DECIMAL_WITHIN "a number of at most 3.4028235e38, the greatest of float32, in at most 255 characters"
@@ -26,7 +27,8 @@ static inline bool decimal_parse_ahead(const char *text, size_t bytes, double *w
 
 /* --- how --------------------------------------------------------------------------------------- */
 
-/* Whether a double is in the middle between two floats: it does not tell which of them is nearer to the text. */
+/* Whether a double is in the middle between two floats: it does not tell which
+ * of them is nearer to the text. */
 static inline bool decimal_is_between_floats(double value)
 {
     uint64_t bits;

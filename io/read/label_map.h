@@ -38,11 +38,12 @@ MUST_USE status label_map_place(struct label_map *map, struct arena *arena, cons
 /* The label that these bytes (any) stand for; false: they stand for none. */
 bool label_map_find(const struct label_map *map, const char *text, size_t bytes, float *label);
 
-/* Whether a column (NULL: any label) may hold this label; the second returns what is expected of it, for messages. */
+/* Whether a column (NULL: any label) may hold this label; the second returns what
+ * is expected of it, for messages. */
 bool label_is_in_range(const struct reader_column *column, float label);
 const char *label_range_expected(const struct reader_column *column, char out[LABEL_MAP_EXPECTED_BYTES]);
 
-/* What is expected in place of a text that stands for no label, for messages: "a number", or "yes, no or …". */
+/* What is expected in place of a text that stands for no label, for messages: "a number", "yes, no or …". */
 const char *label_map_expected(const struct label_map *map, const char *text, size_t bytes,
                                char out[LABEL_MAP_EXPECTED_BYTES]);
 

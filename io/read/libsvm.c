@@ -205,7 +205,7 @@ static inline const char *digits_end(const char *at, const char *end)
 /* The end of the word at `at`: a blank or the end of the line. */
 static inline const char *word_end(const char *at, const char *end)
 {
-    /* Lengths are hard to predict, so each step looks at eight bytes; bytes behind the line may be anything. */
+    /* Lengths are hard to predict, so a step looks at eight bytes; bytes behind the line may be anything. */
     for (; at < end; at += 8) {
         uint64_t marks = bytes_equal(word_at(at), ' ') | bytes_equal(word_at(at), '\t');
         if (!marks) continue;
@@ -223,7 +223,8 @@ static enum reader_found bad_word(char *why, const char *line, const char *at, c
                       reader_quote(quote, at, (size_t)(word_end(at, end) - at)));
 }
 
-/* The id or the value of field:id:value or id:value is bad: says which form is expected, or the value's bound. */
+/* The id or the value of field:id:value or id:value is bad:
+ * says which form is expected, or the value's bound. */
 static enum reader_found bad_feature(char *why, const char *line, const char *at, const char *end, bool has_field)
 {
     char expected[160];

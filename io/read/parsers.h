@@ -60,7 +60,8 @@ struct parsers_options {
 
 /* What parsers_open takes from the arena; also notes the stacks of its threads. */
 size_t parsers_bytes(const struct parsers_options *options);
-/* INVALID as the format's place; SYSTEM: a thread cannot be started. Keeps what the options' schema points to. */
+/* INVALID as the format's place; SYSTEM: a thread cannot be started.
+ * Keeps what the options' schema points to. */
 MUST_USE status parsers_open(struct parsers **parsers, struct arena *arena, const struct parsers_options *options);
 void parsers_close(struct parsers *parsers);
 

@@ -1,4 +1,5 @@
-/* The common part of all readers: what follows where a table lacks a function, and examples into micro-batches. */
+/* The common part of all readers: what follows where a table lacks a function,
+ * and examples into micro-batches. */
 #include "io/read/reader_internal.h"
 
 status reader_pass_start(struct reader *reader, struct reader_pass pass) { return reader->vt->start(reader, pass); }
@@ -42,7 +43,8 @@ static void micro_batch_append(const struct text_kernels *kernels, struct micro_
     if (is_done && field_count) position += example->key_end[field_count - 1];
     for (uint32_t field = 0; !is_done && field < field_count; field++) {
         uint32_t stop = key_base + example->key_end[field];
-        /* Most fields have one key. A field without keys writes one home too many, which the next field overwrites. */
+        /* Most fields have one key. A field without keys writes one home too many,
+         * which the next field overwrites. */
         m->key_home[position] = home + field;
         for (position++; position < stop; position++) m->key_home[position] = home + field;
         position = stop;

@@ -73,7 +73,7 @@ struct reader_column {
     float mean, scale;
 };
 #define READER_LOG_Q_HIT 1e30f
-/* Set in the key of a target that is no word, where such a target is kept; the rest is the key of its text. */
+/* Set in the key of a target that is no word, where such a target is kept; the rest is its text's key. */
 #define READER_UNKNOWN (UINT64_C(1) << 63)
 
 /* A kind of nodes of trees, and what its nodes must have. */
@@ -145,7 +145,8 @@ struct source_share;
 struct histories; /* io/read/histories.h */
 struct reader_options {
     enum reader_format format;
-    /* Separated by commas; "-" is standard input; a file that starts with the magic of gzip or zstd is unpacked. */
+    /* Separated by commas; "-" is standard input; a file that starts with the magic
+     * of gzip or zstd is unpacked. */
     const char *paths;
     struct reader_schema schema;
     enum reader_part lines; /* with held_out: the part that is held out, 0 .. 1                             */
@@ -170,7 +171,8 @@ struct reader_options {
      * key, and with negatives; a label of that column is then 0. Else the example is left out
      * and counted. For ranking, too. */
     bool unknown_keep;
-    /* NULL, or the texts to read in place of files; `paths` is for messages, and malformed lines never fail. Kept. */
+    /* NULL, or the texts to read in place of files; `paths` is for messages,
+     * and malformed lines never fail. Kept. */
     const struct reader_texts *texts;
     /* or NULL. One thread then reads; for data in file order, without a cache */
     const struct reader_listener *listener;
@@ -255,8 +257,8 @@ struct reader {
 };
 
 struct reader_counts {
-    uint64_t line_count, bad_count,
-        cut_count;          /* lines read (none of a cached pass), malformed, lists cut; since open */
+    /* lines read (none of a cached pass), malformed, lists cut; since open */
+    uint64_t line_count, bad_count, cut_count;
     uint64_t unknown_count; /* examples left out: their target or label is no word      */
     uint64_t byte_count;    /* bytes of the files as stored, since open                 */
     uint64_t held_bytes;    /* about how many of these bytes belong to examples that wait to be mixed */

@@ -34,7 +34,8 @@ struct reader_format_functions {
     const char *name;
     /* What place() takes from the arena. */
     size_t (*bytes)(const struct reader_options *options);
-    /* Sets up *state; keeps only what the schema points to. INVALID if the schema asks for what the format lacks. */
+    /* Sets up *state; keeps only what the schema points to.
+     * INVALID if the schema asks for what the format lacks. */
     status (*place)(void **state, struct arena *arena, const struct reader_options *options);
     /* A file of a pass begins; NULL: nothing to do. */
     void (*file_begin)(void *state);
@@ -42,7 +43,8 @@ struct reader_format_functions {
      * that the line is no example. INVALID, with a sentence without place, if the file is not what the schema
      * asks for: bad lines may be skipped, such files not. */
     status (*header)(void *state, const char *line, size_t bytes, bool *is_header);
-    /* A line's examples depend on no other line but a header: several threads may parse, each with its own state. */
+    /* A line's examples depend on no other line but a header:
+     * several threads may parse, each with its own state. */
     bool lines_are_apart;
     /* A line's examples depend on earlier lines of its file: a file cannot be read from its middle. */
     bool keeps_context;
@@ -75,7 +77,8 @@ static inline void reader_list_cut(struct reader_example *example, uint32_t foun
     if (found > example->list_longest) example->list_longest = found;
 }
 
-/* The text in quotation marks, cut to 40 bytes, everything but printable ASCII escaped; "nothing" if it is empty. */
+/* The text in quotation marks, cut to 40 bytes, everything but printable ASCII escaped;
+ * "nothing" if it is empty. */
 #define READER_QUOTE_BYTES (2 + 40 * 4 + 4)
 const char *reader_quote(char out[READER_QUOTE_BYTES], const char *text, size_t bytes);
 

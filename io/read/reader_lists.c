@@ -8,7 +8,7 @@
 /* At most one key of this number may be lost. */
 #define LOST_PART 100u
 
-#define LOST_HELP                                                                                                     \
+#define LOST_HELP                                                                                                      \
     "because lists are longer than ids_max: one has %u keys; "                                                         \
     "give ids_max = %u in the field's [column NAME] (--set NAME.ids_max=%u), or in [data] where that says none"
 
@@ -32,7 +32,6 @@ status reader_lists_count(struct reader_text *text, const struct reader_example 
     }
     if (lists->lost_count <= lists->key_count / LOST_PART) return ST_OK;
     FAIL(INVALID,
-         "%s: %" PRIu64 " of %" PRIu64
-         " keys are lost, " LOST_HELP "; or ids_over = cut if they are to be cut",
+         "%s: %" PRIu64 " of %" PRIu64 " keys are lost, " LOST_HELP "; or ids_over = cut if they are to be cut",
          text->reader.paths, lists->lost_count, lists->key_count, lists->longest, lists->longest, lists->longest);
 }

@@ -26,7 +26,7 @@ uint64_t reader_key(uint64_t seed, const char *text, size_t bytes) { return read
 
 /* --- lines ------------------------------------------------------------------------------------ */
 
-/* Moves the rest in the buffer to the front, and reads a block behind it. *bytes = 0 at the end of the file. */
+/* Moves the rest in the buffer to the front, and reads a block behind it. *bytes = 0 at the file's end. */
 static status buffer_refill(struct reader_text *text, size_t *bytes)
 {
     size_t left = text->end - text->begin;
@@ -49,7 +49,7 @@ static status text_file_next(struct reader_text *text, bool *over)
     return source_next(&text->source, over);
 }
 
-/* Where the buffer holds no further line end: drops the front of a line that is too long, and reads a block. */
+/* Where the buffer holds no further line end: drops the front of too long a line, and reads a block. */
 static status buffer_more(struct reader_text *text, size_t *bytes)
 {
     text->scan = text->end;
@@ -174,7 +174,8 @@ static status line_fail(const struct reader_text *text, uint32_t path_index, uin
     FAIL(INVALID, "%s:%" PRIu64 ": %s", source_path_name(&text->source, path_index), line_number, why);
 }
 
-/* The begin of the empty lines at the buffer's end, which may be the file's last and not count; else that end. */
+/* The begin of the empty lines at the buffer's end, which may be the file's last
+ * and not count; else that end. */
 static size_t empty_line_begin(const struct reader_text *text)
 {
     const char *first = text->buffer + text->begin, *end = text->buffer + text->end, *begin = end;
@@ -221,7 +222,7 @@ status reader_text_line(struct reader_text *text, bool *over)
     return ST_OK;
 }
 
-/* A line is not what it was in the pass before, and how many such lines have been passed over nobody knows. */
+/* A line is not what it was in the pass before, and nobody knows how many such lines were passed over. */
 static status passed_fail(const struct reader_text *text)
 {
     FAIL(MISMATCH,
@@ -269,7 +270,8 @@ static status file_example_next(struct reader_text *text, struct reader_example 
 
 /* --- the same, parsed by several threads ------------------------------------------------------- */
 
-/* Fills a block with whole lines, by exchanging its memory with the reader's buffer; *over: the files have ended. */
+/* Fills a block with whole lines, by exchanging its memory with the reader's buffer;
+ * *over: the files have ended. */
 static status block_fill(struct reader_text *text, struct parsers_block *block, bool *over)
 {
     size_t cut;
@@ -310,7 +312,8 @@ static status block_fill(struct reader_text *text, struct parsers_block *block, 
     return ST_OK;
 }
 
-/* Cuts blocks as long as there is room; the end of the files, or a failure, comes after the blocks before it. */
+/* Cuts blocks as long as there is room; the end of the files, or a failure,
+ * comes after the blocks before it. */
 static void blocks_fill(struct reader_text *text)
 {
     struct parsers_block *block;
@@ -437,7 +440,8 @@ static status text_skip(struct reader *reader, uint64_t count, uint64_t *passed,
     return reader_skip_by_next(reader, count, passed, over);
 }
 
-/* Whether no whole line is there, and none comes soon. Empty lines alone may be the last, which do not count. */
+/* Whether no whole line is there, and none comes soon.
+ * Empty lines alone may be the last, which do not count. */
 static bool text_is_dry(const struct reader *reader)
 {
     const struct reader_text *text = (const struct reader_text *)reader;

@@ -45,8 +45,8 @@ struct reader_text {
     struct reader_counts pass_counts; /* counts where the pass began */
     bool is_started, is_untouched;    /* is_untouched: nothing has been taken since the first path was opened */
     bool is_over;
-    bool is_plain;      /* from the front on each line was parsed, and was an example with nothing to count */
-    bool was_plain;     /* since open: a whole pass was so, of plain_count examples */
+    bool is_plain;  /* from the front on each line was parsed, and was an example with nothing to count */
+    bool was_plain; /* since open: a whole pass was so, of plain_count examples */
     uint64_t plain_count;
     bool is_passing;    /* lines are cut and not parsed */
     bool has_passed;    /* some lines of the pass were not parsed */
@@ -87,7 +87,8 @@ MUST_USE status reader_text_line(struct reader_text *text, bool *over);
 
 /* Keeps a mark before the next example, with the place that is given; fills in the mark's other members. */
 void reader_text_mark(struct reader_text *text, const struct reader_mark *place);
-/* Keeps a mark where a file begins; sooner, if there is no mark in its middle. `ahead`: bytes read behind it. */
+/* Keeps a mark where a file begins; sooner, if there is no mark in its middle.
+ * `ahead`: bytes read behind it. */
 void reader_text_mark_file(struct reader_text *text, uint32_t path, bool is_plain, uint64_t ahead);
 /* Keeps a mark, if one is due, where the next line of the buffer begins. Fails as reader_stream_line. */
 MUST_USE status reader_text_mark_line(struct reader_text *text);
@@ -98,7 +99,7 @@ const struct reader_mark *reader_text_marks(const struct reader *reader, uint32_
 /* Keeps the given marks up to the one where the pass goes on. */
 void reader_text_marks_take(struct reader_text *text, const struct reader_mark *mark, uint32_t count);
 
-/* Up to so many bytes of empty lines at the end of a file or a text, behind a first one, do not count. */
+/* Bytes of empty lines at the end of a file or a text, behind a first one, that at most do not count. */
 #define READER_EMPTY_LINES_BYTES 4096u
 /* Whether these bytes are empty lines, the last of which may lack its end. */
 bool reader_lines_are_empty(const char *at, const char *end);

@@ -1,4 +1,5 @@
-/* Examples out of texts that come one by one (struct reader_texts), by the format that a reader_text has set up. */
+/* Examples out of texts that come one by one (struct reader_texts), by the format
+ * that a reader_text has set up. */
 #ifndef HETERPS_IO_READ_READER_TEXTS_H
 #define HETERPS_IO_READ_READER_TEXTS_H
 
@@ -23,7 +24,8 @@ struct texts_reader {
     struct reader_counts counts;
 };
 
-/* Takes format and shape of a reader_text that was opened without files, and keeps both; there is nothing to close. */
+/* Takes format and shape of a reader_text that was opened without files, and keeps both;
+ * there is nothing to close. */
 void texts_reader_open(struct texts_reader *t, const struct reader_text *text, const struct reader_texts *texts);
 
 #endif

@@ -28,7 +28,7 @@
  * when it is wanted; where a data cache holds the examples it never is. */
 #define WEB_FIRST_BYTES ((uint64_t)16 << 10)
 
-#define AHEAD_OPTIONS    .depth = SOURCE_AHEAD, .thread_count = 2
+#define AHEAD_OPTIONS   .depth = SOURCE_AHEAD, .thread_count = 2
 
 /* Whether another node reads, and this one takes the bytes from it. */
 static bool is_taken(const struct source_share *share) { return share && !share->reads; }
@@ -606,8 +606,8 @@ static status zstd_read(struct source *source, void *buffer, size_t capacity, si
                  "%zu, a stream or an address for 8); pack it without --ultra and --long",
                  source_name(source), source->zstd_window >> 20, PACKING_WINDOW_BYTES_MAX >> 20);
         if (ZSTD_isError(wanted))
-            FAIL(CORRUPT, "%s: not zstd data between byte %" PRIu64 " and byte %" PRIu64 ": %s",
-                 source_name(source), at, source->offset_bytes, ZSTD_getErrorName(wanted));
+            FAIL(CORRUPT, "%s: not zstd data between byte %" PRIu64 " and byte %" PRIu64 ": %s", source_name(source),
+                 at, source->offset_bytes, ZSTD_getErrorName(wanted));
         source->is_between_members = wanted == 0;
         if (is_dry && wanted && out.pos == 0)
             FAIL(CORRUPT, "%s: the zstd data ends early, at byte %" PRIu64, source_name(source), at);

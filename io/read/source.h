@@ -32,7 +32,8 @@
 #define SOURCE_AHEAD       6u
 #define SOURCE_AHEAD_BYTES ((size_t)512 << 10)
 
-/* Pieces of an address, and the connections that fetch them: at 50 ms to a server, four times 4 MiB are on the way. */
+/* Pieces of an address, and the connections that fetch them: at 50 ms to a server,
+ * four times 4 MiB are on the way. */
 #define SOURCE_WEB_CONNECTIONS 4u
 #define SOURCE_WEB_PIECES      8u
 #define SOURCE_WEB_PIECE_BYTES ((size_t)4 << 20)
@@ -87,7 +88,8 @@ struct source {
     size_t raw_begin, raw_end;          /* unread part of raw                    */
     uint64_t offset_bytes;              /* stored bytes read from this file      */
     uint64_t web_end;                   /* of an address: the byte up to which it is asked for */
-    /* reading ahead: block n, counted from where reading ahead began in the file, is in ahead[n % SOURCE_AHEAD] */
+    /* reading ahead: block n, counted from where reading ahead began in the file,
+     * is in ahead[n % SOURCE_AHEAD] */
     struct uring *uring; /* NULL: no regular file is large enough */
     bool has_nowait;     /* the file system can say that the page cache lacks something            */
     bool is_ahead;

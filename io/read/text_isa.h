@@ -11,12 +11,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A line and its columns, from text_kernels.columns_find: column i is the bytes begin[i] .. begin[i + 1] - 2. */
+/* A line and its columns, from text_kernels.columns_find: column i is the bytes
+ * begin[i] .. begin[i + 1] - 2. */
 struct text_columns {
     size_t line_bytes; /* up to the line end, or to the end of the text                                     */
     bool has_end;      /* there is a line end                                                           */
     bool has_quote;    /* there is a quotation mark                                                     */
-    /* takes_quotes: every mark is a column's first or last byte, and no separator between two marks was counted */
+    /* takes_quotes: every mark is a column's first or last byte, and no separator
+     * between two marks was counted */
     bool is_quoted;
     bool has_space;           /* there is a space; with takes_quotes, outside of quotation marks               */
     uint32_t separator_count; /* columns - 1                                                                  */
@@ -44,7 +46,7 @@ struct criteo_fields {
     uint64_t missing_key[CRITEO_FIELDS]; /* [field_count] */
 };
 
-/* Features of a line, from text_kernels.features; arrays are padded like seeds, with any place in the text. */
+/* Features of a line, from text_kernels.features; arrays are padded like seeds, with places in the text. */
 #define TEXT_FEATURES 64u
 struct text_features {
     uint32_t count;
@@ -55,7 +57,8 @@ struct text_features {
 
 struct text_kernels {
     const char *name;
-    /* Cuts the text at its first '\n' and finds the separators before it, in one pass. `limit`: columns to keep. */
+    /* Cuts the text at its first '\n' and finds the separators before it, in one pass.
+     * `limit`: columns to keep. */
     void (*columns_find)(const char *text, size_t bytes, char separator, uint32_t limit, struct text_columns *found);
     /* `count` <= 16 integers, -?[0-9]* of up to 8 bytes each. If log1p_of, a table of
      * log1p(0 .. TEXT_LOG1P_COUNT - 1), is not NULL: sign times the logarithm of 1 +

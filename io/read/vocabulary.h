@@ -26,7 +26,8 @@ size_t vocabulary_bytes(const struct reader_vocabulary *words);
 /* Keeps what `words` points to, and memory of the arena. Of equal words the first counts. */
 void vocabulary_place(struct vocabulary *vocabulary, struct arena *arena, const struct reader_vocabulary *words);
 
-/* The number of the word with these bytes (any); else the unknown word's, READER_NONE if there is no unknown word. */
+/* The number of the word with these bytes (any); else the unknown word's,
+ * READER_NONE if there is no unknown word. */
 uint32_t vocabulary_find(const struct vocabulary *vocabulary, const char *text, size_t bytes);
 
 #endif

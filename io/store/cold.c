@@ -29,7 +29,8 @@
 #define LIVE_PART(rows) ((rows) / 10 * 9)
 /* Finished transfers to take at once: then the next reads are asked for. */
 #define DONE_COUNT 16u
-/* A thread that waits is woken when this part of the transfers is done: the others keep the disk busy meanwhile. */
+/* A thread that waits is woken when this part of the transfers is done:
+ * the others keep the disk busy meanwhile. */
 #define WAKE_PART 8u
 #define SUFFIX    ".segment"
 #define PROBE     "probe.segment"

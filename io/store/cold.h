@@ -21,8 +21,8 @@ extern const struct home_kind cold_home;
 /* Rows that a table with spans of this length can have on so much disk; 0: the disk budget is too small. */
 uint64_t cold_row_max(uint32_t span_floats, uint64_t disk_bytes);
 
-/* A batch may wait for an earlier batch to arrive. So many batches may be under way that they bring some
- * COLD_ROWS_AHEAD rows, within these bounds. */
+/* A batch may wait for an earlier batch to arrive. Enough batches may be under way to bring some
+ * COLD_ROWS_AHEAD rows: from COLD_BATCHES_MIN to COLD_BATCHES_MAX. */
 #define COLD_ROWS_AHEAD  32768u
 #define COLD_BATCHES_MIN 4u
 #define COLD_BATCHES_MAX 16u

@@ -109,7 +109,8 @@ struct cold {
     bool (*is_resident)(void *context, uint32_t table, uint64_t key);
     void (*arrived)(void *context, const struct home_row *row, bool is_found);
     bool (*is_dead)(void *context, uint32_t table, const float *span);
-    /* [buffer_bytes]: all that O_DIRECT touches; the first [reads_bytes] are the buffers of reads, one after another */
+    /* [buffer_bytes]: all that O_DIRECT touches; the first [reads_bytes] are the buffers
+     * of reads, one after another */
     uint8_t *buffer;
     size_t buffer_bytes, reads_bytes;
     bool is_walked; /* the buffers of reads are a walk's */

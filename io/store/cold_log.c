@@ -275,7 +275,8 @@ static status clean(struct cold *cold, struct cold_table *table, uint32_t row_co
 /* Makes a segment free, besides that of cleaning. */
 static status room_make(struct cold *cold, struct cold_table *table)
 {
-    /* Cleaning has opened the last free segment: the rest of its victim has room there, if no other rows go into it. */
+    /* Cleaning has opened the last free segment: the rest of its victim has room there,
+     * if no other rows go into it. */
     if (table->free_count < FREE_SPARE && table->victim != COLD_NONE) TRY(clean(cold, table, UINT32_MAX, true));
     while (table->open == COLD_NONE && table->free_count <= FREE_SPARE) {
         TRY(clean(cold, table, UINT32_MAX, true));

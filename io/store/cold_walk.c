@@ -7,7 +7,7 @@
 
 #include "io/store/cold_internal.h"
 
-/* One call reads so many bytes, of the memory of reads. */
+/* Bytes that one call reads, of the memory of reads. */
 #define WALK_BYTES ((size_t)1 << 20)
 
 void cold_walk_begin(struct home *home, uint32_t table)

@@ -191,7 +191,8 @@ static inline void home_walk_begin(struct home *home, uint32_t table)
     if (home != NULL) home->vt->walk_begin(home, table);
 }
 
-/* The next row; *span NULL: there is no further row. The span stays until the next call. IO, CORRUPT as home_poll. */
+/* The next row; *span NULL: there is no further row. The span stays until the next call.
+ * IO, CORRUPT as home_poll. */
 MUST_USE static inline status home_walk_next(struct home *home, uint64_t *key, const float **span)
 {
     *span = NULL;

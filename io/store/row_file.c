@@ -51,15 +51,15 @@ status row_writer_begin(struct row_writer *w, struct file_writer *file, const st
 {
     *w = (struct row_writer){.file = file, .block = block};
     struct row_file_header *h = &w->header;
-    *h = (struct row_file_header){
-        .version = shape->vectors == ROW_FILE_F32 ? ROW_FILE_F32_VERSION : ROW_FILE_VERSION,
-        .header_bytes = sizeof *h,
-        .dim = shape->dim,
-        .span_floats = shape->span_floats,
-        .row_count = row_count,
-        .block_rows = (uint32_t)((block_bytes - CHECKSUM_BYTES) / row_bytes(shape->span_floats)),
-        .vectors = shape->vectors,
-        .name_hash = XXH3_64bits(shape->name, strlen(shape->name))};
+    *h = (struct row_file_header){.version = shape->vectors == ROW_FILE_F32 ? ROW_FILE_F32_VERSION : ROW_FILE_VERSION,
+                                  .header_bytes = sizeof *h,
+                                  .dim = shape->dim,
+                                  .span_floats = shape->span_floats,
+                                  .row_count = row_count,
+                                  .block_rows =
+                                      (uint32_t)((block_bytes - CHECKSUM_BYTES) / row_bytes(shape->span_floats)),
+                                  .vectors = shape->vectors,
+                                  .name_hash = XXH3_64bits(shape->name, strlen(shape->name))};
     memcpy(h->magic, ROW_FILE_MAGIC, sizeof h->magic);
     CHECK(file->written_bytes == 0 && h->block_rows > 0);
     CHECK(file_bytes(h, &h->file_bytes));

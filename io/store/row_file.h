@@ -66,7 +66,8 @@ MUST_USE status row_writer_begin(struct row_writer *w, struct file_writer *file,
                                  uint64_t row_count, void *block, size_t block_bytes);
 /* Makes room for a row in the block. IO as file_writer_put. */
 MUST_USE status row_writer_room(struct row_writer *w);
-/* Where to write the next row's span, once there is room; row_writer_key then adds its key, and the row counts. */
+/* Where to write the next row's span, once there is room; row_writer_key then adds
+ * its key, and the row counts. */
 float *row_writer_span(const struct row_writer *w);
 void row_writer_key(struct row_writer *w, uint64_t key);
 MUST_USE status row_writer_end(struct row_writer *w);

@@ -4,8 +4,9 @@
 #include <string.h>
 #include <xxhash.h>
 
-#define MAGIC   UINT64_C(0x3153474553535048) /* "HPSSEGS1" */
-/* Written for people, never read: a block of another layout needs another version of manifests (io/README.md). */
+#define MAGIC UINT64_C(0x3153474553535048) /* "HPSSEGS1" */
+/* Written for people, never read: a block of another layout needs another version
+ * of manifests (io/README.md). */
 #define VERSION 1u
 /* The part of a block that may stay unused; else a longer block is taken. */
 #define WASTE_PART       16u

@@ -10,10 +10,12 @@
 
 static inline uint32_t shard_of(uint64_t key)
 {
-    /* Other bits than those that place a key in an index, which would be the same for all keys of an owner. */
+    /* Other bits than those that place a key in an index, which would be the same
+     * for all keys of an owner. */
     return (uint32_t)(key_mix(key + UINT64_C(0x9e3779b97f4a7c15)) >> 52);
 }
-/* Fills in the owner of each shard [SHARD_COUNT]; the owners of the mask share them in order (bit n: owner n). */
+/* Fills in the owner of each shard [SHARD_COUNT]; the owners of the mask share them
+ * in order (bit n: owner n). */
 static inline void shards_share(uint8_t *owner_of, uint64_t owners)
 {
     const uint32_t count = (uint32_t)__builtin_popcountll(owners);

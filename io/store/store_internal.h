@@ -185,7 +185,7 @@ static inline struct bucket *bucket_next(const struct store_table *table, struct
 
 static inline uint32_t cell_row(const struct cell *cell)
 {
-    /* Acquire pairs with the release in row_publish(): the cell's key and the span of its row are complete. */
+    /* Acquire pairs with the release in row_publish(): the cell's key and its row's span are complete. */
     return atomic_load_explicit(&cell->shared_row, memory_order_acquire) - 1;
 }
 
@@ -195,7 +195,8 @@ static inline bool bucket_is_full(const struct bucket *bucket)
     return cell_row(&bucket->cell[BUCKET_CELLS - 1]) != ROW_NONE;
 }
 
-/* The bucket's cell of the key, or NULL. Nobody can predict which cell it is, so one branch follows all comparisons. */
+/* The bucket's cell of the key, or NULL. Nobody can predict which cell it is,
+ * so one branch follows all comparisons. */
 static inline struct cell *bucket_find(struct bucket *bucket, uint64_t key)
 {
     struct cell *cell = bucket->cell;
@@ -351,7 +352,8 @@ void store_touch_end(struct store *store);
 
 /* --- store.c ---------------------------------------------------------------------------------- */
 
-/* Most keys that an example can have for table t: each field that the table does not serve may have at least one. */
+/* Most keys that an example can have for table t: each field that the table does
+ * not serve may have at least one. */
 uint64_t example_keys_of(const struct store_options *options, uint32_t t);
 
 #endif

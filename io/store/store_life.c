@@ -1,9 +1,9 @@
 /* Rows that come and go: counts a step's keys for their admission, and removes rows at the end of a step.
  *
  * A sweep runs between two steps, while nothing is prepared. In RAM alone the living rows move together, in
- * order. With a home the dead rows leave RAM; those in the home are dead by the same rule for whoever comes
- * upon them: a fetch that brings one makes it a new row, cleaning drops it. Only when a bound of rows is
- * passed, or exact counts are needed, does a sweep go through the home. */
+ * order. With a home the dead rows leave RAM; dead rows in the home are dead by the same rule for whoever
+ * comes upon them: a fetch that brings one makes it a new row, cleaning drops it. Only when a bound of rows
+ * is passed, or exact counts are needed, does a sweep go through the home. */
 #include "io/store/store_life.h"
 
 #include <string.h>

@@ -18,7 +18,7 @@ MUST_USE status store_is_crowded(struct store *store, bool *is_crowded);
 MUST_USE status store_sweep(struct store *store, uint64_t period);
 /* The same without the bounds of rows: other nodes have rows of these tables, too. */
 void store_sweep_dead(struct store *store, uint64_t period);
-/* Points the ticket of the step that has just ended to where its rows are now, or to zeros if they are gone. */
+/* Points the ticket of the step that has just ended to where its rows are now, or to zeros: they are gone. */
 void store_find_again(struct store *store, const struct micro_batch *m, struct ticket *ticket);
 /* Finds and removes the dead rows on disk, so that counts of rows are exact; while the store
  * is settled and nobody uses it. */
@@ -26,7 +26,8 @@ MUST_USE status store_purge(struct store *store);
 /* Where keys are asked for step by step and not micro-batch by micro-batch (STORE_CREATE of store_resolve):
  * notes that a key without a row, not admitted yet, has occurred `count` times in the step under way … */
 void store_unadmitted_add(struct store *store, uint32_t table, uint64_t key, uint32_t count);
-/* … and, at the end of the step, counts what has been noted; nobody goes back before it. FULL as store_prepare. */
+/* … and, at the end of the step, counts what has been noted; nobody goes back before
+ * it. FULL as store_prepare. */
 MUST_USE status store_unadmitted_end(struct store *store);
 /* Where several nodes have the rows of a table whose number is bounded. The rows to remove are those with the
  * least scores, of equal scores those with the least keys. They are found digit by digit, score first, from

@@ -139,7 +139,8 @@ static uint64_t hand_stride_of(uint64_t bucket_count)
 /* Uses of a row that is not worth its place: only the use that has brought it. */
 #define USES_LEAST 1u
 
-/* For a bucket to which the hand comes soon: prefetches the rows that will leave, and their places in the home. */
+/* For a bucket to which the hand comes soon: prefetches the rows that will leave,
+ * and their places in the home. */
 static void rows_fetch(const struct store *store, uint32_t table_index, const struct bucket *bucket)
 {
     const struct store_table *table = &store->table[table_index];

@@ -162,7 +162,8 @@ static struct entry *entry_of(const struct store_marks *m, uint64_t number)
     return (struct entry *)(void *)(m->entries + number % m->entry_count * m->entry_bytes);
 }
 
-/* An entry's turn is the number that it has next, stored without its index, so that zeroed memory is a free buffer. */
+/* An entry's turn is the number that it has next, stored without its index,
+ * so that zeroed memory is a free buffer. */
 static uint64_t turn_of(const struct store_marks *m, const struct entry *entry, uint64_t number)
 {
     return atomic_load_explicit(&entry->shared_turn, memory_order_acquire) + number % m->entry_count;
@@ -253,7 +254,7 @@ static uint8_t row_part(const struct store *store, uint32_t table_index, uint64_
     struct store_marks *m = store->marks;
     _Atomic uint8_t *mark = &m->table[table_index].shared_mark[row];
     for (uint32_t looks = 1;; looks++) {
-        /* Acquire pairs with the release in store_save_take(): the row has been copied before it is changed. */
+        /* Acquire pairs with the release in store_save_take(): the row is copied before it changes. */
         uint8_t seen = atomic_load_explicit(mark, memory_order_acquire);
         if (seen == MARK_BUSY) {
             spin_pause();

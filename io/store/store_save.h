@@ -43,7 +43,8 @@ uint64_t store_save_rows(const struct store *store, uint32_t table);
 /* Rows of RAM that have changed. Both between saves. */
 uint64_t store_save_changed(const struct store *store, uint32_t table);
 
-/* For the saver: copies the next row of a table that has not been saved, from row *cursor on; false: none is left. */
+/* For the saver: copies the next row of a table that has not been saved,
+ * from row *cursor on; false: none is left. */
 bool store_save_take(struct store *store, uint32_t table, uint64_t *cursor, uint64_t *key, float *span);
 /* The oldest row of the buffer, valid until store_save_drop. False: the buffer is empty now. */
 struct saved_row {
@@ -59,7 +60,7 @@ uint64_t store_save_end(struct store *store, bool is_given_up);
 
 /* Bytes of a table's segments that a full save would name. */
 uint64_t store_stretch_bytes(const struct store *store, uint32_t table);
-/* With a disk: writes out the rows that have left RAM and are still in memory. IO, CORRUPT, as store_settle. */
+/* With a disk: writes out rows that have left RAM and are still in memory. IO, CORRUPT, as store_settle. */
 MUST_USE status store_disk_write_out(struct store *store);
 /* The table's next stretch after segment *number (0: the first), ascending: of all blocks with rows, or of
  * the blocks that no save has named. From now on a save has named it. False: there is none. */

@@ -138,7 +138,8 @@ static void rows_look_up(struct store *store, uint32_t table_index, const struct
                          struct ticket_table *out)
 {
     const struct store_table *table = &store->table[table_index];
-    /* A cell names its row before the row is counted: a row that is made from here on is one beyond the count. */
+    /* A cell names its row before the row is counted: a row that is made from here
+     * on is one beyond the count. */
     uint64_t row_count = table->is_tiered ? ROW_NONE : row_count_of(table);
     if (table->sees_less && table->seen_count < row_count) row_count = table->seen_count;
     out->unique_count = asked->count;

@@ -1,4 +1,5 @@
-/* The thread that touches: the index, then rows, piece by piece. Between pieces it looks whether the store closes. */
+/* The thread that touches: the index, then rows, piece by piece.
+ * Between pieces it looks whether the store closes. */
 #include "io/store/store_touch.h"
 
 #include <string.h>

@@ -187,7 +187,8 @@ static void reduces_add(struct layout_of_job *b, uint32_t end)
     flow_after(b->f, end, task);
 }
 
-/* Adds a worker's batch in the back, after its task `before`; returns the task that its backward pass waits for. */
+/* Adds a worker's batch in the back, after its task `before`;
+ * returns the task that its backward pass waits for. */
 static uint32_t back_add(struct layout_of_job *b, uint32_t worker, uint32_t before, uint32_t end)
 {
     const struct parallel_job *job = b->job;

@@ -21,10 +21,11 @@ struct net_layer {
     uint64_t params;   /* trained: weights, and biases or the shift and scale of the batch normalisation behind it */
     uint64_t in_elems; /* of all its inputs                                                                         */
     uint64_t out_elems;
-    uint64_t cut_elems; /* what later layers read of it and of earlier layers; of the last layer: its output         */
-    uint64_t stash_elems; /* what the forward pass keeps for the backward pass: its output, and under batch
-                             normalisation the convolution's, too; activations are in place */
-    double flops; /* of its forward pass for an image, multiply and add apart                                  */
+    uint64_t cut_elems; /* what later layers read of it and of earlier layers; of the last layer: its output */
+    /* what the forward pass keeps for the backward pass: its output, and under batch normalisation the
+     * convolution's, too; activations are in place */
+    uint64_t stash_elems;
+    double flops; /* of its forward pass for an image, multiply and add apart */
 };
 
 struct net {
@@ -48,7 +49,7 @@ extern const char *const net_names[NET_ID_COUNT + 1]; /* the last is NULL */
 MUST_USE status net_make(struct net *net, const char *name, uint32_t classes);
 void net_free(struct net *net);
 
-/* Convolutions, pools and fully connected layers: those that RALP counts. */
+/* Convolutions, pools and fully connected layers: the layers that RALP counts. */
 static inline bool net_layer_is_counted(const struct net_layer *l) { return l->kind <= NET_FC; }
 /* Of layers first … last - 1. */
 uint64_t net_params(const struct net *net, uint32_t first, uint32_t last);

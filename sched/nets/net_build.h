@@ -1,4 +1,5 @@
-/* Lays one layer after another, and works out shapes, parameters, operations and the values that cross the cuts. */
+/* Lays one layer after another, and works out shapes, parameters,
+ * operations and the values that cross the cuts. */
 #ifndef HETERPS_SCHED_NETS_NET_BUILD_H
 #define HETERPS_SCHED_NETS_NET_BUILD_H
 

@@ -153,7 +153,8 @@ static void net_googlenet(struct net_build *b)
     net_fc(b, b->classes);
 }
 
-/* Modules of Inception-v3: a (figure 5 of its paper), c (figure 6) and e (figure 7); b and d make the image smaller. */
+/* Modules of Inception-v3: a (figure 5 of its paper), c (figure 6) and e (figure 7);
+ * b and d make the image smaller. */
 static void inception3_a(struct net_build *b, const char *name, uint32_t channels)
 {
     net_module_begin(b);

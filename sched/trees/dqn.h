@@ -42,7 +42,8 @@ void dqn_close(struct dqn *dqn);
 void dqn_place(struct dqn *dqn, const struct place_units *u, double epsilon, uint8_t *device);
 /* Remembers an episode; keeps `u` until dqn_close. */
 void dqn_remember(struct dqn *dqn, const struct place_units *u, const uint8_t *device, double reward);
-/* A step on DQN_BATCH remembered episodes. Returns their mean loss; with fewer episodes does nothing, returns 0. */
+/* A step on DQN_BATCH remembered episodes. Returns their mean loss;
+ * with fewer episodes does nothing, returns 0. */
 double dqn_learn(struct dqn *dqn);
 
 /* The reward of an episode. */

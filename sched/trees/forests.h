@@ -1,4 +1,5 @@
-/* Lists of random binary trees to place, each list a batch of trees that come at once; with scratch for placing. */
+/* Lists of random binary trees to place, each list a batch of trees that come at once;
+ * with scratch for placing. */
 #ifndef HETERPS_SCHED_TREES_FORESTS_H
 #define HETERPS_SCHED_TREES_FORESTS_H
 

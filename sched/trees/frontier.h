@@ -1,4 +1,5 @@
-/* The frontier: nodes that are ready, kind by kind. A node is ready when its children are computed and it is not. */
+/* The frontier: nodes that are ready, kind by kind. A node is ready when its children
+ * are computed and it is not. */
 #ifndef HETERPS_SCHED_TREES_FRONTIER_H
 #define HETERPS_SCHED_TREES_FRONTIER_H
 

@@ -62,8 +62,8 @@ void itinerary_make(struct itinerary *it, const struct tree_nodes *nodes, uint32
 /* No itinerary has fewer batches: the most nodes of a kind on one path, summed over kinds (the depth of each
  * kind's own graph in ED-Batch). */
 uint32_t itinerary_bound(const struct tree_nodes *nodes, uint32_t kind_count, struct itinerary_scratch *scratch);
-/* Its parts: sets chain[n] to the most nodes of n's own kind on a path from n up, with n, and
- * longest[kind_count] to the greatest of each kind. */
+/* The parts of itinerary_bound: sets chain[n] to the most nodes of n's own kind on a path from n up, with n,
+ * and longest[kind_count] to the greatest of each kind. */
 void itinerary_chains(const struct tree_nodes *nodes, uint32_t kind_count, uint32_t *scratch, uint32_t *chain,
                       uint32_t *longest);
 

@@ -24,7 +24,8 @@ static double units_seconds(const struct place_machine *m, uint32_t device, uint
     return least;
 }
 
-/* The load of a batch: `first` units on the first device, `rest` on others, times weighted by the devices' shares. */
+/* The load of a batch: `first` units on the first device, `rest` on others,
+ * times weighted by the devices' shares. */
 static double split_load(const struct place_machine *m, uint32_t kind, uint32_t first, uint32_t rest, double share)
 {
     const uint32_t others = m->device_count - 1;

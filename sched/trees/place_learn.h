@@ -60,7 +60,8 @@ struct place_learn_options {
     double noise;              /* a pass seems to take 1 + noise * e times as long, e exponential with mean 1 */
     struct place_clock *clock;
     uint8_t *device; /* [units of the longest list]: scratch */
-    /* Called after each update, if not NULL: the mean of its samples' times over that of all on the first device. */
+    /* Called after each update, if not NULL: the mean of its samples' times over
+     * that of all on the first device. */
     void (*told)(void *context, uint32_t update, double ratio);
     void *context;
 };

@@ -1,4 +1,5 @@
-/* Random structures, for tests and benchmarks: each call appends one example's nodes to a list with room for them. */
+/* Random structures, for tests and benchmarks: each call appends one example's nodes
+ * to a list with room for them. */
 #ifndef HETERPS_SCHED_TREES_RANDOM_TREES_H
 #define HETERPS_SCHED_TREES_RANDOM_TREES_H
 
@@ -6,7 +7,7 @@
 #include "engine/base/tree.h"
 #include "sched/draw.h"
 
-/* Room for node_max nodes with edge_max children in all; the list is empty. The layout's memory is all zero. */
+/* Room for node_max nodes with edge_max children in all; the list is empty, its memory all zero. */
 void random_trees_layout(struct tree_nodes *nodes, struct layout *l, size_t node_max, size_t edge_max);
 
 /* A binary tree of words, like a parser's: every split is equally likely. 2 * leaf_count - 1

@@ -80,7 +80,8 @@ struct study_options {
 /* MEMORY. */
 MUST_USE status study_run(struct study *s, const struct study_options *o);
 
-/* Ours beside the proven optimum, on small trees: means over lists of exact's seconds, and of ratios to them. */
+/* Ours beside the proven optimum, on small trees: means over lists of exact's
+ * seconds, and of ratios to them. */
 struct study_small {
     double exact_seconds, bound_ratio, learned_ratio, learned_worst, polished_ratio, polished_worst, climbed_ratio,
         one_ratio;

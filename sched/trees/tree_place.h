@@ -73,7 +73,8 @@ struct place_result {
     uint32_t launches; /* of units; together: of each batch on each of its devices */
 };
 
-/* Seconds of `count` units of a kind together, by straight lines through the given sizes, also above the last. */
+/* Seconds of `count` units of a kind together, by straight lines through the given
+ * sizes, also above the last. */
 double place_seconds(const struct place_machine *m, uint32_t device, uint32_t kind, uint32_t count);
 
 /* Room for unit_max units with child_max children in all. */

@@ -4,7 +4,8 @@
 
 #include "sched/workers/partition.h"
 
-/* Where parameters are served: layers with weights by turns on all nodes, or each stage's on the node of its card. */
+/* Where parameters are served: layers with weights by turns on all nodes,
+ * or each stage's on the node of its card. */
 enum placement { PLACEMENT_DEFAULT, PLACEMENT_LOCAL, PLACEMENT_COUNT };
 extern const char *const placement_names[PLACEMENT_COUNT + 1]; /* "default", "local", NULL */
 
@@ -21,11 +22,12 @@ struct allocation {
     uint32_t worker_count;
 };
 
-/* INFEASIBLE, with a sentence: the nodes do not allow the allocation. The model says how fast the types are. */
+/* INFEASIBLE, with a sentence: the nodes do not allow the allocation.
+ * The model says how fast the types are. */
 MUST_USE status allocate(struct allocation *a, allocation_id id, const struct workers_cluster *cluster,
                          const struct workers_model *model);
 /* How many workers share the bandwidth that a node has for bytes from other nodes: all with the default
- * placement; else those with cards on the node and elsewhere, of the node with the most, at least 1. */
+ * placement; else the workers with cards on the node and elsewhere, of the node with the most, at least 1. */
 uint32_t allocation_sharers(const struct allocation *a, enum placement placement);
 
 #endif

@@ -27,7 +27,8 @@ struct search {
     double *value;
     uint16_t *from;     /* begin of its last stage        */
     uint8_t *node_from; /* the last node but one          */
-    /* [node][layers]: the end of the longest run of layers from a layer on that fits, for the current number held */
+    /* [node][layers]: the end of the longest run of layers from a layer on that fits,
+     * for the current number held */
     uint32_t *reach;
 };
 
@@ -91,7 +92,7 @@ static void reach_set(struct search *s, uint32_t held)
         }
 }
 
-/* Tries all stages on `last` that begin at layer i after a plan of value `before`, and that `next` follows. */
+/* Tries all stages on `last` that begin at layer i after a plan of value `before`; `next` follows. */
 static void stages_try(struct search *s, uint32_t set, uint32_t previous, uint32_t last, uint32_t next, uint32_t i,
                        double before, uint32_t left)
 {

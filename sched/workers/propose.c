@@ -36,7 +36,8 @@ char *workers_misfit_text(const struct workers_model *model, const struct worker
     for (uint32_t n = 0; n < cluster->node_count; n++) has += cards->of_node[n] * cluster->nodes[n].memory_bytes;
     worker_cards_text(cards, cluster, text, sizeof text);
     const uint32_t count = worker_card_count(cards);
-    /* For one card the message gives the sum; for more cards, the least that their layers need wherever they lie. */
+    /* For one card the message gives the sum; for more cards, the least that their
+     * layers need wherever they lie. */
     const struct workers_memory one = workers_memory_of(model, 0, model->layer_count, 1);
     if (count == 1)
         snprintf(buffer, bytes,

@@ -31,7 +31,8 @@ struct proposal {
     uint32_t binds;                          /* the worker whose memory has no room for one more; worker_count: none */
 };
 
-/* The partition of each worker of the allocation. *misfit is the first worker without one, or worker_count. MEMORY. */
+/* The partition of each worker of the allocation. *misfit is the first worker without
+ * one, or worker_count. MEMORY. */
 MUST_USE status workers_divide(struct partition *workers, const struct workers_model *model,
                                const struct workers_cluster *cluster, const struct allocation *a, uint32_t in_flight,
                                uint32_t sharers, uint32_t *misfit);

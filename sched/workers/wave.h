@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-/* s_local, s_global as above. */
+/* s_local and s_global of the head. */
 static inline uint64_t wsp_local_bound(uint32_t in_flight) { return in_flight - 1; }
 static inline uint64_t wsp_global_bound(uint32_t in_flight, uint32_t clock_distance)
 {

@@ -182,7 +182,8 @@ static void pushes_add(struct lay *l, uint32_t v, uint32_t c)
     }
 }
 
-/* Adds the pulls of a worker's stages after wave c: when the worker has pushed wave c, and all workers wave c - D. */
+/* Adds the pulls of a worker's stages after wave c: when the worker has pushed wave c,
+ * and all workers wave c - D. */
 static void pulls_add(struct lay *l, uint32_t v, uint32_t c)
 {
     const struct wave_run *run = l->run;
@@ -194,7 +195,7 @@ static void pulls_add(struct lay *l, uint32_t v, uint32_t c)
         flow_after(&l->flow, pushed, clock);
         flow_after(&l->flow, pushed, l->backward[task_at(l, v, (c + 1) * run->in_flight - 1, q)]);
         for (uint32_t n = 0; n < run->cluster->node_count; n++) flow_after(&l->flow, pushed, push[n]);
-        /* A stage's pulls are ready together, so they come one after another, in the order of their numbers. */
+        /* A stage's pulls are ready together, so they come one after another, in order of their numbers. */
         for (uint32_t n = 0; n < run->cluster->node_count; n++) {
             if (served[n] == 0) continue;
             pull = transfer_add(l, v, l->card[v * K + q], served[n], n, FLOW_NONE, run->workers[v].stages[q].node,

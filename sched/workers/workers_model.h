@@ -17,7 +17,8 @@
 #define WORKERS_MAX       64u
 #define WORKERS_NODES_MAX 8u
 
-/* A forward pass's share of a minibatch's computing: a backward pass makes two gradients, each at the same cost. */
+/* A forward pass's share of a minibatch's computing: a backward pass makes two
+ * gradients, each at the same cost. */
 #define WORKERS_FORWARD_SHARE (1. / 3)
 /* Memory of a card that its driver and libraries keep. */
 #define WORKERS_RESERVED_BYTES (256. * 1024 * 1024)
@@ -28,7 +29,8 @@ struct workers_node {
     uint32_t type, card_count;
     double memory_bytes; /* of a card */
 };
-/* inside: bytes a second that a card sends or receives within its node; between: that a node receives from others. */
+/* inside: bytes a second that a card sends or receives within its node; between:
+ * that a node receives from others. */
 struct workers_cluster {
     struct workers_node nodes[WORKERS_NODES_MAX];
     uint32_t node_count;

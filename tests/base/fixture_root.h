@@ -1,4 +1,5 @@
-/* What tests of the kernel's files share: a directory that stands for /, and files in it. Include after cmocka.h. */
+/* What tests of the kernel's files share: a directory that stands for /,
+ * and files in it. Include after cmocka.h. */
 #ifndef HETERPS_TESTS_BASE_FIXTURE_ROOT_H
 #define HETERPS_TESTS_BASE_FIXTURE_ROOT_H
 
@@ -8,7 +9,8 @@
 
 static char root[64]; /* the program makes it */
 
-/* A file with this text, and the directories above it; `name` begins with '/' where root does not end with it. */
+/* A file with this text, and the directories above it; `name` begins with '/' where
+ * root does not end with it. */
 static void file_put(const char *name, const char *text)
 {
     char path[256];

@@ -310,7 +310,7 @@ static void file_writer__stale_temporary__is_replaced(void **state)
     assert_int_equal(names_count(false), 1);
 }
 
-/* Its bytes are on the disk before it has the name, and the name is when the call returns. */
+/* A file's bytes are on the disk before it has the name; the name is there when the call returns. */
 static void file_write__power_cut__old_or_new(void **state)
 {
     (void)state;
@@ -496,7 +496,8 @@ static void file_path_join__with_and_without_slash__one_slash(void **state)
     }
 }
 
-/* What is cut must not name another file: here the directory itself is there, and so is every beginning of the path. */
+/* What is cut must not name another file: here the directory itself is there,
+ * and so is every beginning of the path. */
 static void file_path_join__longer_than_a_path__is_refused(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Lines, shares and quantiles against numbers worked out in exact fractions, and the bounds that they keep. */
+/* Lines, shares and quantiles against numbers worked out in exact fractions, and their bounds. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

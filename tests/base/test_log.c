@@ -1,4 +1,5 @@
-/* What the log writes, byte by byte: standard output and standard error are memory files for the time of a call. */
+/* What the log writes, byte by byte: standard output and standard error are memory
+ * files for the time of a call. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -192,7 +193,8 @@ static void log_event__arrays__of_values_objects_and_arrays(void **state)
         "");
 }
 
-/* 4000 objects of some 40 bytes do not fit: as many as do are there, each whole, and the event says that it is cut. */
+/* 4000 objects of some 40 bytes do not fit: as many as do are there, each whole,
+ * and the event says that it is cut. */
 static void log_event__too_long_an_array__whole_objects_and_says_so(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* The kernel's texts, and machines made of them, as written in a tree of files that looks like the kernel's. */
+/* The kernel's texts, and machines made of them, as written in a tree of files like the kernel's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -63,14 +63,15 @@ static const struct {
     {"getline", call_getline, 2, 0},
     {"asprintf", call_asprintf, 1, 0},
     {"realpath", call_realpath, 1, 0},
-    /* Locks that the C library takes by its own names: of a thread's list, of the translations of messages. */
+    /* Locks that the C library takes by its own names: of a thread's list, of translations of messages. */
     {"pthread_create", call_pthread_create, 0, 1},
     {"strerror", call_strerror, 0, 1},
 };
 
 static void steady_counts__the_c_librarys_own_calls__seen(void)
 {
-    /* No interpreter: the C library is part of the program, or else (a sanitizer) its locks are out of sight. */
+    /* No interpreter: the C library is part of the program, or else (a sanitizer)
+     * its locks are out of sight. */
     bool is_static = getauxval(AT_BASE) == 0;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         char name[128];

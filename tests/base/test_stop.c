@@ -1,4 +1,4 @@
-/* Signals that ask runs to stop: each in a process of its own, whose exit status says what has become of it. */
+/* Signals that ask runs to stop: each in a process of its own, whose exit status tells. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

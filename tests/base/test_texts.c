@@ -109,8 +109,8 @@ static void heap_room__counts__grow_and_keep(void **state)
     for (uint32_t i = 0; i < 3; i++) assert_int_equal(list[i], i + 1);
     list[999] = 1;
     uint32_t *before = list;
-    assert_int_equal(heap_room(&list, SIZE_MAX / 2, sizeof *list, "numbers"),
-                     ST_MEMORY); /* more bytes than can be counted */
+    /* more bytes than can be counted */
+    assert_int_equal(heap_room(&list, SIZE_MAX / 2, sizeof *list, "numbers"), ST_MEMORY);
     assert_non_null(strstr(status_message(), "no memory for 9223372036854775807 numbers of 4 bytes each"));
 #if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__ /* which end the program that asks for so much */
     assert_int_equal(heap_room(&list, SIZE_MAX / 8, sizeof *list, "numbers"), ST_MEMORY);

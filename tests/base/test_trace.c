@@ -90,7 +90,8 @@ static const json_t *span_of(const char *category, size_t index)
     return NULL;
 }
 
-/* The number that the file gives to the thread of this name; 0 if there is none, and a failure if there are two. */
+/* The number that the file gives to the thread of this name; 0 if there is none,
+ * and a failure if there are two. */
 static json_int_t tid_of(const char *name)
 {
     size_t i;
@@ -260,7 +261,8 @@ static void trace_span__any_name__reads_back(void **state)
     assert_int_equal(tid_of("a \"thread\"\xef\xbf\xbd"), 1);
 }
 
-/* What has been drained stands in the file as whole lines, each an event but for the comma: what kill -9 leaves. */
+/* What has been drained stands in the file as whole lines, each an event but for the
+ * comma: what kill -9 leaves. */
 static void trace_drain__not_closed__lines_are_whole_events(void **state)
 {
     (void)state;

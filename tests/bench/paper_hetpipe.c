@@ -43,8 +43,8 @@ static const char *const set_names[SETS] = {"4[V]", "8[VR]", "12[VRQ]", "16[VRQG
 /* Table 4. */
 static const double paper_hetpipe[NETS][SETS] = {{300, 530, 572, 606}, {256, 516, 538, 580}};
 static const double paper_horovod[NETS][SETS] = {{164, 205, 265, 339}, {233, 353, 415, 0}};
-static const uint32_t paper_in_flight[NETS][SETS] = {{5, 4, 5, 5},
-                                                     {5, 5, 6, 7}}; /* a worker; all have four but the first */
+/* a worker; all have four but the first */
+static const uint32_t paper_in_flight[NETS][SETS] = {{5, 4, 5, 5}, {5, 5, 6, 7}};
 /* Section 8.3, of Figure 4. */
 static const double paper_bytes[NETS][2] = {{103, 515}, {298, 211}}; /* ED-local, Horovod; MiB */
 static const double paper_over_horovod[NETS] = {1.8, 1.4};

@@ -263,7 +263,8 @@ static void rate_set(enum fitted fitted, double rate)
     machines.link_rate = fitted == PROCESS ? LINK_RATE : fitted == PROCESS_AND_LINK ? 4 * rate : rate;
 }
 
-/* Fits the rate: at a greater rate jobs are faster, and communication is less of a step. Returns the speed reached. */
+/* Fits the rate: at a greater rate jobs are faster, and communication is less of a step.
+ * Returns the speed reached. */
 static double rates_fit(const struct rule *rule)
 {
     machines.overlaps = rule->overlaps;
@@ -460,7 +461,8 @@ static void figure_tell(bool is_22k)
            c.least_friendly, c.most_friendly, c.other_within, c.other_cells, c.ordered, c.cells, c.half_over, c.cells);
 }
 
-/* "6.93 GB of data transferred at each step, which roughly translates to 8.97 GB/s": VGG11 with Horovod on 32 cards. */
+/* "6.93 GB of data transferred at each step, which roughly translates to 8.97 GB/s":
+ * VGG11 with Horovod on 32 cards. */
 static double all_reduce_speed(void) { return CARDS * models[VGG11].net.batch * 8.97 / 6.93; }
 
 static void figure_8(void)

@@ -137,7 +137,8 @@ static struct problem *problem_of(const char *model, const char *cluster, bool h
     return &problems[count++];
 }
 
-/* Stops brute force and the sampled methods by processor time: some would take far longer than other methods. */
+/* Stops brute force and the sampled methods by processor time:
+ * some would take far longer than other methods. */
 static bool is_late(void *end, const struct search_standing *standing)
 {
     (void)standing;
@@ -370,7 +371,8 @@ static void table3(void)
 
 /* --- figure 4 ----------------------------------------------------------------------------------- */
 
-/* Adds the cost of parameter servers: a core of one reads and writes the rows that an example pushes and pulls. */
+/* Adds the cost of parameter servers: a core of one reads and writes the rows that an
+ * example pushes and pulls. */
 static void servers_add(struct problem *p)
 {
     const struct cluster_type *core = &p->cluster.types[0];

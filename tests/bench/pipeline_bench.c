@@ -63,7 +63,7 @@ static char *text_read(const char *path)
 
 static void busy_text(char *text, size_t bytes, const uint32_t *cost, uint32_t count)
 {
-    /* The gradient of `in` passes through all later layers: without `in` there would be no backward passes. */
+    /* The gradient of `in` passes through all later layers: without it there would be no backward passes. */
     static const char head[] = "[model]\nname = busy\n[data]\ndense = I1..I4\n[fc in]\ninput = dense\nunits = 4\n";
     size_t at = (size_t)snprintf(text, bytes, "%s", head);
     for (uint32_t i = 0; i < count; i++) {
@@ -81,7 +81,8 @@ static void stages_measure(const char *shape, const uint32_t *cost, uint32_t cou
 {
     uint32_t total = 0, slowest = 0, before = 0, longest = 0, micro_rounds;
     for (uint32_t i = 0; i < count; i++) {
-        /* A stage begins when the stages in front of it have passed the first micro-batch, and they end after it. */
+        /* A stage begins when the stages in front of it have passed the first
+         * micro-batch, and they end after it. */
         if (MICROS * cost[i] + before > longest) longest = MICROS * cost[i] + before;
         if (cost[i] > slowest) slowest = cost[i];
         before += cost[i];

@@ -57,7 +57,8 @@ static uint64_t cpu_ns(void)
 
 /* --- what takes turns --------------------------------------------------------------------------- */
 
-/* A pipeline of its own over the data, or the bare loop over another variant's feed, or threads that share nothing. */
+/* A pipeline of its own over the data, or the bare loop over another variant's feed,
+ * or threads that share nothing. */
 struct variant {
     const char *name;
     struct data *data;

@@ -220,7 +220,7 @@ static int connect_to(uint16_t port)
     return fd;
 }
 
-/* Blocks until all is sent: requests are smaller than what a socket takes, or the server reads them at once. */
+/* Blocks until all is sent: requests fit a socket, or the server reads them at once. */
 static void send_next(struct connection *c, uint64_t begin_ns)
 {
     c->number = next_request++ % request_count;
@@ -426,7 +426,8 @@ static double learned(struct server s)
     return atof(value);
 }
 
-/* Single lines, asked of a server alone, and of a server that meanwhile learns as fast as it can on the same core. */
+/* Single lines, asked of a server alone, and of a server that meanwhile learns as fast
+ * as it can on the same core. */
 static void learning_tell(const char *program, const char *graph, const char *model, struct server serve,
                           double seconds)
 {

@@ -103,7 +103,8 @@ int main(int argument_count, char **arguments)
     row_print("an op with --trace (and the clock)", ops);
     row_print("a record drained (main thread)", drain);
     printf("%-34s %8.1f bytes\n", "a record in the file", (double)st.st_size / record_count);
-    /* A worker writes some 20 records a micro-batch: their share of a core's time if a micro-batch takes 1 ms. */
+    /* A worker writes some 20 records a micro-batch: their share of a core's time
+     * if a micro-batch takes 1 ms. */
     printf("20 records a millisecond: %.3f %% of the worker, %.3f %% of a core for the file\n",
            20 * ops[REPEATS / 2] * 1e-4, 20 * drain[REPEATS / 2] * 1e-4);
     return 0;

@@ -70,7 +70,8 @@ struct set {
     uint32_t key_begin[TREES + 1];
 };
 
-/* An example's nodes from `first` on as keys; each child is named again, so that it stands last on the stack. */
+/* An example's nodes from `first` on as keys; each child is named again,
+ * so that it stands last on the stack. */
 static uint32_t keys_put(uint64_t *key, const struct tree_nodes *nodes, uint32_t first, bool is_tree)
 {
     uint32_t count = 0;

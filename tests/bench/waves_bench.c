@@ -112,8 +112,8 @@ struct figures {
 };
 
 /* Figures from the moments at which minibatches begin and end. */
-static struct figures figures_of(double (*begin)[WAVES_MAX * IN_FLIGHT_MAX],
-                                 double (*end)[WAVES_MAX * IN_FLIGHT_MAX], uint32_t distance)
+static struct figures figures_of(double (*begin)[WAVES_MAX * IN_FLIGHT_MAX], double (*end)[WAVES_MAX * IN_FLIGHT_MAX],
+                                 uint32_t distance)
 {
     struct figures f = {0};
     for (uint32_t v = 0; v < WORKERS; v++) {

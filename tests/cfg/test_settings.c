@@ -64,7 +64,8 @@ static void settings_read__empty_text__defaults(void **state)
     assert_int_equal(settings.store_ram, 1u << 30);
 }
 
-/* The default of a key that has changed is the one of the text's rules; a text that says none is of the oldest. */
+/* The default of a key that has changed is the one of the text's rules;
+ * a text that says none is of the oldest. */
 static void cfg_read__default_that_changed__is_that_of_the_rules(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Rows of a step of several lanes for tests of updates: which lanes have a row is drawn, from one of them to all. */
+/* Rows of a step of several lanes for tests of updates: which lanes have a row
+ * is drawn, from one of them to all. */
 #ifndef HETERPS_TESTS_ENGINE_LANES_DRAWN_H
 #define HETERPS_TESTS_ENGINE_LANES_DRAWN_H
 
@@ -47,7 +48,8 @@ static inline void lanes_draw(struct lanes_drawn *d, uint32_t lanes, uint32_t ro
 
 static inline void lanes_drawn_free(struct lanes_drawn *d) { free(d->rows), free(d->last), free(d->number); }
 
-/* The float `col` of a row's sum in a lane, of sums that lie by lane row; 0 where the lane does not have the row. */
+/* The float `col` of a row's sum in a lane, of sums that lie by lane row;
+ * 0 where the lane does not have the row. */
 static inline float lanes_drawn_sum(const struct lanes_drawn *d, const float *grad, uint32_t lane, uint32_t row,
                                     uint32_t dim, uint32_t col)
 {

@@ -91,7 +91,7 @@ const char *__ubsan_default_options(void);
 const char *__asan_default_options(void) { return "abort_on_error=1:handle_abort=0:handle_segv=0:handle_sigbus=0"; }
 const char *__ubsan_default_options(void) { return "abort_on_error=1:halt_on_error=1:print_stacktrace=1"; }
 
-/* splitmix64 (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014, figure 17). */
+/* splitmix64 (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014, fig. 17). */
 static uint64_t fuzz_state;
 static uint64_t fuzz_random(void)
 {
@@ -138,7 +138,8 @@ static void fuzz_corpus_add(const char *path)
     fuzz_corpus[fuzz_corpus_count++] = input;
 }
 
-/* The files of a directory in the order of their names, or one file. A directory that is absent is an empty corpus. */
+/* The files of a directory in the order of their names, or one file.
+ * A directory that is absent is an empty corpus. */
 static void fuzz_corpus_read(const char *path)
 {
     struct stat stat_of_path;

@@ -1,4 +1,5 @@
-/* Any bytes are INI text or an error with a place; text is stable under reading and writing; --set keeps it so. */
+/* Any bytes are INI text or an error with a place; text is stable under reading
+ * and writing; --set keeps it so. */
 #define FUZZ_NAME "ini"
 #include "tests/fuzz/driver.h"
 

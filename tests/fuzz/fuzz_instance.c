@@ -55,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     CHECK(instance_check(&instance) == ST_OK);
     check_costs(&instance);
     static uint32_t accepted_count;
-    /* A file a time is slow: the corpus, and one in so many of the others. */
+    /* A file for each instance is slow: the corpus, and a quarter of the others. */
     if (accepted_count++ % 64 < 16) {
         CHECK(instance_write(&instance, written_path()) == ST_OK);
         CHECK(instance_read(&read, written_path()) == ST_OK);

@@ -1,4 +1,5 @@
-/* Any bytes as a name map: an error that says where, or pairs sorted by their names, none of which occurs twice. */
+/* Any bytes as a name map: an error that says where, or pairs sorted by their names,
+ * none of which occurs twice. */
 #define FUZZ_NAME "name_map"
 #include "tests/fuzz/driver.h"
 

@@ -275,7 +275,8 @@ static inline status text_run(const struct op_text *test, uint32_t examples, uin
     }
 static const struct op_text wide = WIDE("wide", "f32"), wide_bf16 = WIDE("wide_bf16", "bf16"),
                             wide_tf32 = WIDE("wide_tf32", "tf32");
-/* What the reference says exactly where a derivative does not exist, or a score is none: no case of gradients. */
+/* What the reference says exactly where a derivative does not exist,
+ * or a score is none: no case of gradients. */
 static const struct op_text edges[] = {
     {"hinge_at_its_margin", DATA "[fc h]\ninput = dense\nunits = 1\n[relu p]\ninput = h\n[relu q]\ninput = h\n"
                                  "[loss l]\nkind = hinge\nmargin = 0\ninput = p, q\n"},

@@ -186,7 +186,7 @@ KERNEL(leaves_copies)
     a.out[i] = i;
 }
 
-/* c = A B of 16 x 16 and 16 x 8, whose elements are small whole numbers: MULTIPLIES_LEFT, MULTIPLIES_RIGHT. */
+/* c = A B of 16 x 16 and 16 x 8, of small whole numbers: MULTIPLIES_LEFT, MULTIPLIES_RIGHT. */
 KERNEL(multiplies)
 {
     SHARED(uint16_t, left, 16 * 16);

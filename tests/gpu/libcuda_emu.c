@@ -48,7 +48,8 @@ static struct host_range {
     uintptr_t begin, end;
     char is_registered; /* else it was taken here */
 } * host_ranges;
-/* What the thread is writing down, and whether it did something that cannot be: until the end of the capture. */
+/* What the thread is writing down, and whether it did something that cannot be:
+ * until the end of the capture. */
 static __thread CUstream captured;
 static __thread char is_broken;
 
@@ -128,7 +129,8 @@ static char is_of_card(uintptr_t address)
     pthread_mutex_unlock(&lock);
     return is;
 }
-/* One end of a copy. While work is written down memory must be in place, for it is read whenever the work is done. */
+/* One end of a copy. While work is written down memory must be in place, for it is read
+ * whenever the work is done. */
 static CUresult copied_check(CUdeviceptr at, size_t bytes)
 {
     char all;

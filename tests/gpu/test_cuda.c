@@ -33,7 +33,7 @@ static void ok(status st)
 {
     if (st != ST_OK) fail_msg("%s", status_message());
 }
-/* It failed, and its sentence has all of these words, which end with NULL. */
+/* A call failed, and its sentence has all of these words, which end with NULL. */
 static void fails_with(status st, status expected, ...)
 {
     va_list words;

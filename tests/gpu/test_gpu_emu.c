@@ -150,7 +150,7 @@ static void gpu_follow__streams__wait_for_each_other(void **state)
     }
 }
 
-/* What is captured is not done until it is replayed, as often as that is; what comes after goes on as ever. */
+/* What is captured is not done until it is replayed, as often as that is; what follows goes on as ever. */
 static void gpu_capture__work__is_replayed_in_its_order(void **state)
 {
     (void)state;

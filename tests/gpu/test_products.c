@@ -71,7 +71,8 @@ static float number(void) /* -1 to 1 */
     return (float)(int32_t)draw * 0x1p-31f;
 }
 
-/* As factor_prepare is to round. TF32 has 11 bits, of which a number below 2^-126 has those from 2^-136 on. */
+/* As factor_prepare is to round. TF32 has 11 bits, of which a number below 2^-126
+ * has those from 2^-136 on. */
 static float rounded_to(enum factor_kind kind, float x)
 {
     if (kind == FACTOR_BF16 || kind == FACTOR_F32_ROUNDED) return bf16_round(x);
@@ -266,7 +267,8 @@ static void result_check(const struct rig *r, const struct matrix *before)
         }
 }
 
-/* Runs one kernel over one shape; *sums: what it left, of the rows that there are, the caller's to free; or NULL. */
+/* Runs one kernel over one shape; *sums: what it left, of the rows that there are,
+ * the caller's to free; or NULL. */
 static status shape_run(const struct kernel *k, const struct shape *s, uint64_t seed, float **sums)
 {
     const uint32_t M = s->micro * s->groups;

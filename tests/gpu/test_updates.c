@@ -1,4 +1,5 @@
-/* Updates on an emulated card against the CPU's (update_rig.h); products that benchmarks ask for (product_rig.h). */
+/* Updates on an emulated card against the CPU's (update_rig.h);
+ * products that benchmarks ask for (product_rig.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* Model texts with every op of ops.def in every way in which it can be used: tests run them forward and backward. */
+/* Model texts with every op of ops.def in every way in which it can be used:
+ * tests run them forward and backward. */
 #ifndef HETERPS_TESTS_GRAPH_OP_TEXTS_H
 #define HETERPS_TESTS_GRAPH_OP_TEXTS_H
 
@@ -56,7 +57,8 @@ static const struct op_text op_texts[] = {
      DATA TABLE "[embedding e]\ntable = emb\ninput = sparse\n[fc a]\ninput = e\nunits = 5\n"
                 "groups = 4\nactivation = tanh\n[fc b]\ninput = a\nunits = 2\ngroups = 4\nactivation = tanh\n"
                 "[fc h]\ninput = b\nunits = 1\ngroups = 4\nbias = no\n" OUT},
-    /* By one of the same input, by the one behind it, which takes over its slope, and by a group of it: four uses. */
+    /* By one of the same input, by the one behind it, which takes over its slope,
+     * and by a group of it: four uses. */
     {"fc_share__adds", DATA TABLE
      "[embedding e]\ntable = emb\ninput = sparse\n[fc i]\ninput = e\nunits = 4\nactivation = sigmoid\n"
      "[fc a]\ninput = i\nunits = 4\nactivation = tanh\n[fc b]\ninput = a\nunits = 4\nshare = a\n"

@@ -110,7 +110,8 @@ static void all_within(const struct fc_run *a, const struct fc_run *b, const str
     within("dbias", a, b, c, a->h.tensor[a->bias].grad, 0); /* not a product: the same */
 }
 
-/* Sums of K terms in another order differ by at most about K roundings of the sum of the terms' absolute values. */
+/* Sums of K terms in another order differ by at most about K roundings of the sum
+ * of the terms' absolute values. */
 static void fc__factors_are_bf16__equals_float32(void **state)
 {
     (void)state;

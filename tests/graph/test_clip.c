@@ -1,4 +1,5 @@
-/* Blocks of parameters whose gradients' norm is bounded, and the scale that bounds it; and what labels losses take. */
+/* Blocks of parameters whose gradients' norm is bounded, and the scale that bounds it;
+ * and what labels losses take. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -349,7 +349,8 @@ static void fuse__output_read_twice__is_left_alone(void **state)
     graph_close(&g);
 }
 
-/* fc ▸ batch_norm ▸ relu: the relu is not the fc's; fc with an activation ▸ batch_norm: the fc does its own slope. */
+/* fc ▸ batch_norm ▸ relu: the relu is not the fc's; fc with an activation ▸ batch_norm:
+ * the fc does its own slope. */
 static void fuse__batch_norm_between__is_left_alone(void **state)
 {
     (void)state;
@@ -487,7 +488,8 @@ static void updates__batch_norm_and_data_norm__are_apart(void **state)
     graph_close(&g);
 }
 
-/* The second node's parameters are the first's; only their gradients have places of their own, behind all others. */
+/* The second node's parameters are the first's; only their gradients have places
+ * of their own, behind all others. */
 static void params__shared__have_one_place_and_two_gradients(void **state)
 {
     (void)state;
@@ -531,7 +533,8 @@ static bool node_owns(const struct graph *g, uint32_t begin, uint32_t end, const
     return false;
 }
 
-/* Every cut into three stages: the runs of the stages tile each update, and hold exactly their nodes' parameters. */
+/* Every cut into three stages: the runs of the stages tile each update,
+ * and hold exactly their nodes' parameters. */
 static void params_of_nodes__any_cut__tiles_every_update(void **state)
 {
     (void)state;
@@ -608,7 +611,8 @@ static void memory__tensors_alive_together__do_not_overlap(void **state)
 {
     (void)state;
     struct graph g = compiled(MODEL, NULL);
-    /* At its backward node the first fc reads its input x, its output h and d.h, and writes d.x: four places. */
+    /* At its backward node the first fc reads its input x, its output h and d.h,
+     * and writes d.x: four places. */
     const char *const names[] = {"x", "h", "d.h", "d.x"};
     const struct graph_tensor *found[4] = {0};
     for (uint32_t i = 0; i < g.tensor_count; i++)
@@ -690,7 +694,8 @@ static void compile__many_columns__are_told_apart(void **state)
     }
 }
 
-/* A column of texts, and a number, may be a label as well; what reads a label finds that, all else the column. */
+/* A column of texts, and a number, may be a label as well; what reads a label finds
+ * that, all else the column. */
 static void compile__label_that_is_another_column__is_both(void **state)
 {
     (void)state;

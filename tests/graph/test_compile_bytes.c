@@ -16,7 +16,7 @@
 #include "graph/op.h"
 #include "tests/graph/wide_texts.h"
 
-/* Of the sections, as the current rules make them; ops that come later change the numbering, but not these. */
+/* Of the sections, as the current rules make them; later ops change the numbering, but not these. */
 static uint64_t fingerprint_of(const struct op_text *text, uint64_t seed)
 {
     struct graph g;

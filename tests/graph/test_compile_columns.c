@@ -347,7 +347,8 @@ static void compile__columns_that_cannot_be__are_refused(void **state)
 
 static bool has_label(const char *format) { return strcmp(format, "pairs") != 0 && strcmp(format, "tokens") != 0; }
 
-/* One column of each kind at a time: its name is one of the format, or is not; of the numbered ones by their ends. */
+/* One column of each kind at a time: its name is one of the format, or is not;
+ * of the numbered ones by their ends. */
 static void compile__names_of_each_format__are_those_it_says(void **state)
 {
     (void)state;

@@ -271,7 +271,8 @@ static void data_norm_backward__statistics__are_sums_over_examples(void **state)
     graph_close(&g);
 }
 
-/* An activation section right behind its fc is merged into it; an fc behind an activated fc does its slope. */
+/* An activation section right behind its fc is merged into it;
+ * an fc behind an activated fc does its slope. */
 static void compile_fuse__activation_behind_fc__is_merged(void **state)
 {
     (void)state;

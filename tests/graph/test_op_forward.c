@@ -114,7 +114,8 @@ static void bce_logits_forward__extreme_logits__are_finite(void **state)
     }
 }
 
-/* Runs a head over one row of `cols` columns and a second input of `second_cols` (0: none), and returns its output. */
+/* Runs a head over one row of `cols` columns and a second input of `second_cols` (0:
+ * none), and returns its output. */
 static float head_value(op_id op, const void *attr, size_t attr_bytes, const float *first, uint32_t cols,
                         const float *second, uint32_t second_cols)
 {
@@ -153,7 +154,8 @@ static void losses_forward__known_inputs__known_outputs(void **state)
         {OP_ID_squared, {.weight = 3}, {1.5f}, 1, {-0.5f}, 1, 12},
         {OP_ID_hinge, {.weight = 2, .margin = 0.5f}, {1}, 1, {0.75f}, 1, 0.5},
         {OP_ID_hinge, {.weight = 2, .margin = 0.5f}, {1}, 1, {0.25f}, 1, 0},
-        /* -log sigmoid(1 - log(2 / 4)) - log(1 - sigmoid(2 - log(2 / 8))), the last a hit; log(1/4), log(1/8). */
+        /* -log sigmoid(1 - log(2 / 4)) - log(1 - sigmoid(2 - log(2 / 8))),
+         * the last a hit; log(1/4), log(1/8). */
         {OP_ID_nce,
          {.weight = 1, .corrects = 1},
          {1, 2, 5},
@@ -286,8 +288,8 @@ static void embed_bag_forward__each_pool__by_hand(void **state)
     static const float expected_rows[2 * 10] = {1, -2, 3, -4, 0, 0, 0, 0, 0, 0, 1, -2, 0, 0, 1, -8, 1, -2, 0, 0};
     static const struct graph_field fields[2] = {{.ids_max = 2}, {.ids_max = 3}};
     static const struct graph_table of_rows = {.dim = 2};
-    static const uint32_t expected_argmax[8] = {1, 0, ROW_NONE, ROW_NONE,
-                                                2, 2, 3,        4}; /* the first of equals wins: 3, not 4 */
+    /* the first of equals wins: 3, not 4 */
+    static const uint32_t expected_argmax[8] = {1, 0, ROW_NONE, ROW_NONE, 2, 2, 3, 4};
     for (uint32_t pool = 0; pool < POOL_COUNT; pool++) {
         struct single x;
         struct embed_bag_attr attr = {.table = 0, .pool = pool, .dim = 2};

@@ -555,8 +555,8 @@ static void match_shape__vectors__are_counted(void **state)
 static void shared_softmax_shape__field__has_a_vector_for_each_key(void **state)
 {
     (void)state;
-    const struct shared_softmax_attr good = {
-        .loss = {.weight = 1}, .match = {.similarity = MATCH_COSINE, .scale = 1, .eps = 1e-12f}};
+    const struct shared_softmax_attr good = {.loss = {.weight = 1},
+                                             .match = {.similarity = MATCH_COSINE, .scale = 1, .eps = 1e-12f}};
     struct shared_softmax_attr attr = good;
     /* Input 3 is a field of three keys: a target, and two words of each of 512 examples. */
     struct op_shape s = shape_of(OP_ID_shared_softmax, &attr, sizeof attr, COLS(4, 12, 0), NULL);

@@ -1,4 +1,5 @@
-/* Optimizers: hand-computed steps, many random steps against the rules in double, and the reading of their text. */
+/* Optimizers: hand-computed steps, many random steps against the rules in double,
+ * and the reading of their text. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -326,6 +327,7 @@ static void optimizer_parse__no_keys__gives_the_defaults(void **state)
 static void optimizer_parse__ends_of_ranges__belong_to_them(void **state)
 {
     (void)state;
+    /* clang-format off */
     static const char *const taken[] = {
         "sgd 0", "sgd 1e6", "sgd 1 power=10", "adagrad 1 eps=1e-20 initial_accumulator=1e6", "adagrad 1 eps=1",
         "adam 1 beta1=0.999999 beta2=0.999999 eps=1", "adam 1 beta1=0 beta2=0 eps=1e-20",
@@ -344,6 +346,7 @@ static void optimizer_parse__ends_of_ranges__belong_to_them(void **state)
         "ftrl 1 l2=1000001", "adagrad_row 1 initial_g2sum=9e-11", "adagrad_row 1 initial_g2sum=1.1e10",
         "adagrad_row 1 bound=9e-11", "adagrad_row 1 bound=1.1e10",
     };
+    /* clang-format on */
     struct graph_optimizer o;
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) (void)parsed(taken[i]);
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)

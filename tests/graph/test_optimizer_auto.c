@@ -21,9 +21,9 @@
     "[data]\ndense = I1..I3\nsparse = C1..C4\n[table emb]\ndim = 1\n[embedding e]\ntable = emb\ninput = sparse\n"
 #define WEIGHTS      ONE "[concat x]\ninput = e, dense\n[fc y]\ninput = x\nunits = 1\n[loss bce]\ninput = y\n"
 #define WEIGHTS_DEEP ONE "[fc h]\ninput = e\nunits = 2\n[fc y]\ninput = h\nunits = 1\n[loss bce]\ninput = y\n"
-#define BENT ONE "[relu x]\ninput = e\n[fc y]\ninput = x\nunits = 1\n[loss bce]\ninput = y\n"
-#define DEEP   HEAD "[fc h]\ninput = x\nunits = 1\n[fc y]\ninput = h\nunits = 1\n[loss bce]\ninput = y\n"
-#define WIDE   HEAD "[fc h]\ninput = x\nunits = 2\n[slice y]\ninput = h\nend = 1\n[loss bce]\ninput = y\n"
+#define BENT         ONE "[relu x]\ninput = e\n[fc y]\ninput = x\nunits = 1\n[loss bce]\ninput = y\n"
+#define DEEP         HEAD "[fc h]\ninput = x\nunits = 1\n[fc y]\ninput = h\nunits = 1\n[loss bce]\ninput = y\n"
+#define WIDE         HEAD "[fc h]\ninput = x\nunits = 2\n[slice y]\ninput = h\nend = 1\n[loss bce]\ninput = y\n"
 /* What a node says is made by products of its cells. */
 #define CELLS                                                                                                          \
     "[data]\nformat = trees\nsparse = word, tree\nkinds = n\n[column word]\nids_max = 8\n"                             \
@@ -73,7 +73,8 @@ static void optimizer_auto__layers_of_the_model__decide_the_rates(void **state)
     rules_are(CELLS, NULL, layers, rows_below_layers);
 }
 
-/* A key that occurs once has a gradient that is the smaller the larger the batch, and so has what rows begin with. */
+/* A key that occurs once has a gradient that is the smaller the larger the batch,
+ * and so has what rows begin with. */
 static void optimizer_auto__larger_batch__begins_with_less(void **state)
 {
     (void)state;
@@ -119,9 +120,9 @@ static void schedule_auto__linear_models__have_passes(void **state)
 {
     (void)state;
     assert_int_equal(schedule_of(WEIGHTS, NULL), SCHEDULE_ID_passes);
-    assert_int_equal(schedule_of("[data]\ndense = I1..I3\n[fc y]\ninput = dense\nunits = 1\n[loss bce]\ninput = y\n",
-                                 NULL),
-                     SCHEDULE_ID_passes);
+    assert_int_equal(
+        schedule_of("[data]\ndense = I1..I3\n[fc y]\ninput = dense\nunits = 1\n[loss bce]\ninput = y\n", NULL),
+        SCHEDULE_ID_passes);
     static const char *const others[] = {LINEAR, WEIGHTS_DEEP, BENT, DEEP, WIDE, CELLS};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         assert_int_equal(schedule_of(others[i], NULL), SCHEDULE_ID_constant);

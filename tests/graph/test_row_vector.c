@@ -37,7 +37,8 @@ static void row_vector__any_dim__has_half_the_bytes_and_the_same_state(void **st
     }
 }
 
-/* Two in the place of a float, the first one lower, behind an odd last one a zero; to nearest, of two the even. */
+/* Two in the place of a float, the first one lower, behind an odd last one a zero;
+ * to nearest, of two the even. */
 static void row_vector_write__numbers__are_the_nearest_where_they_belong(void **state)
 {
     (void)state;

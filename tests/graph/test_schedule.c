@@ -71,7 +71,8 @@ static void schedule_factor__chosen_steps__is_the_formula(void **state)
     }
 }
 
-/* Its first pass is that of `constant`, to the bit, so that one pass over the data does not depend on the schedule. */
+/* The first pass of `passes` is the same as of `constant`, to the bit: one pass over the data does not depend
+ * on the schedule. */
 static void schedule_factor__passes__falls_from_pass_to_pass(void **state)
 {
     (void)state;

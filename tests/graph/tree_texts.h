@@ -1,4 +1,5 @@
-/* Model texts with trees, whose op no card has: tests run them forward and backward on the trees that a rig makes. */
+/* Model texts with trees, whose op no card has: tests run them forward and backward
+ * on the trees that a rig makes. */
 #ifndef HETERPS_TESTS_GRAPH_TREE_TEXTS_H
 #define HETERPS_TESTS_GRAPH_TREE_TEXTS_H
 

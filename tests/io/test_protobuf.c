@@ -1,4 +1,5 @@
-/* Fields as the encoding has them: numbers and bytes worked out by hand, from the examples of its description. */
+/* Fields as the encoding has them: numbers and bytes worked out by hand,
+ * from the examples of its description. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

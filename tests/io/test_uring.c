@@ -205,7 +205,8 @@ static void uring_faults__errors__come_as_results_and_move_nothing(void **state)
         struct uring_done done;
         open_faulty(&o, threads, &faults);
         int fd = open(test_text("errors", "hello"), O_RDWR);
-        /* The first is spared; then every write meets a full disk, and no read does, until reads fail as well. */
+        /* The first is spared; then every write meets a full disk, and no read does,
+         * until reads fail as well. */
         const struct {
             enum uring_kind kind;
             int32_t result;

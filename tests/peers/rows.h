@@ -58,7 +58,7 @@ static uint32_t batch_draw(uint64_t *random, uint64_t row_count, int is_zipf, ui
     return count;
 }
 
-// Batch after batch for so many seconds, while the clock stands still as keys are drawn; prints rows a second of
+// Batch after batch for `seconds`, while the clock stands still as keys are drawn; prints rows a second of
 // the second half, a row counting as often as it occurs.
 static void batches_measure(const char *what, uint64_t row_count, double seconds,
                             void (*batch_do)(const uint64_t *key, uint32_t count, int updates))

@@ -67,7 +67,7 @@ static void *tensor(void *data, size_t bytes, int64_t count, int type)
     return value;
 }
 
-/* Tensors of so many examples, made once for each number of them. */
+/* Tensors of `count` examples, made once for each number of examples. */
 struct tensors {
     void *in[NUMBERS + FIELDS], *out;
 };

@@ -1,4 +1,5 @@
-/* What the tests of methods share: a number that stands for all that a search has found. Include after cmocka.h. */
+/* What the tests of methods share: a number that stands for all that a search has
+ * found. Include after cmocka.h. */
 #ifndef HETERPS_TESTS_SCHED_SEARCH_FIXTURE_H
 #define HETERPS_TESTS_SCHED_SEARCH_FIXTURE_H
 
@@ -15,8 +16,7 @@ static inline uint64_t search_fingerprint(const struct cost_model *model, method
     uint64_t hash = search.curve_count;
     for (uint32_t c = 0; c < search.curve_count; c++)
         hash = (hash ^ search.curve[c].evaluations) * UINT64_C(0x9e3779b97f4a7c15);
-    for (uint32_t l = 0; l < model->layer_count; l++)
-        hash = (hash ^ search.best[l]) * UINT64_C(0x9e3779b97f4a7c15);
+    for (uint32_t l = 0; l < model->layer_count; l++) hash = (hash ^ search.best[l]) * UINT64_C(0x9e3779b97f4a7c15);
     search_close(&search);
     return hash;
 }

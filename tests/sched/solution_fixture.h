@@ -115,7 +115,8 @@ static inline struct solution *fixture_solution(struct fixture *f, const char *m
     return s;
 }
 
-/* Changes one layer after the other for the better until none is left; at most `rounds` times over all layers. */
+/* Changes one layer after the other for the better until none is left;
+ * at most `rounds` times over all layers. */
 static inline void fixture_descend(struct fixture *f, uint32_t rounds)
 {
     type_index *plan = f->plans[f->solution_count];

@@ -1,4 +1,5 @@
-/* The cost model against sums done by hand, and the least number of units against trying one after the other. */
+/* The cost model against sums done by hand, and the least number of units against
+ * trying one after the other. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -136,7 +137,8 @@ static void cost_of__stages_with_units__is_formulas_4_to_7(void **state)
     cost_model_free(&model);
 }
 
-/* Of stages that are as slow as one another the first limits, so that a plan says the same wherever it is made. */
+/* Of stages that are as slow as one another the first limits, so that a plan says
+ * the same wherever it is made. */
 static void cost_of__equally_slow_stages__the_first_limits(void **state)
 {
     (void)state;
@@ -223,7 +225,8 @@ static void cost_units_least__random__equals_trying_one_after_the_other(void **s
     assert_true(found_count > 5000);
 }
 
-/* So little divides that a time rounds to what does not: then a number of units is enough, and the least is found. */
+/* So little divides that a time rounds to what does not: then a number of units
+ * is enough, and the least is found. */
 static void cost_units_least__hardly_anything_divides__is_the_least_by_cost_et(void **state)
 {
     (void)state;

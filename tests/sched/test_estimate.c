@@ -190,7 +190,8 @@ static void layer_table_of_graph__tiny__has_its_bytes_and_flops(void **state)
         assert_true(t.layers[l].flops == (double)g.layers[l].flops_forward);
     }
     const struct layer_facts *e = &t.layers[0], *top = &t.layers[2];
-    /* 6 keys of 8 bytes; output [4]. Across the cut: the output, its gradient, two numeric columns and the label. */
+    /* 6 keys of 8 bytes; output [4]. Across the cut: the output, its gradient,
+     * two numeric columns and the label. */
     assert_true(e->in_bytes == 48 && e->out_bytes == 16 && e->cut_bytes == 16 + 16 + 8 + 4);
     /* 6 rows, read and written. */
     uint32_t span = g.tables[0].span_floats;

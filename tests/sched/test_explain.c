@@ -170,7 +170,8 @@ static void explain_change_text__no_units_left__says_which_stage_lacks_them(void
     fixture_close(&f);
 }
 
-/* What a layer costs on its own, on the type that computes it for least, and what the plan would cost with it there. */
+/* What a layer costs on its own, on the type that computes it for least, and what the plan
+ * would cost with it there. */
 static void explain_layer_text__cheaper_elsewhere__tells_what_the_plan_would_cost(void **state)
 {
     (void)state;

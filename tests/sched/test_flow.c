@@ -1,4 +1,5 @@
-/* Tasks on places and links: times counted by hand, fairness by its definition, and rules that random graphs keep. */
+/* Tasks on places and links: times counted by hand, fairness by its definition,
+ * and rules that random graphs keep. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -76,7 +77,7 @@ static void flow_run__two_on_a_link__share_it_until_one_is_gone(void **state)
     flow_free(&f);
 }
 
-/* What one link holds back leaves the others' rest to those who can use it. */
+/* What one link holds back leaves the others' rest to tasks that can use it. */
 static void flow_run__unlike_links__rates_are_max_min_fair(void **state)
 {
     (void)state;

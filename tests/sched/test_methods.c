@@ -268,7 +268,8 @@ static void climb__any_start__ends_where_no_move_is_better(void **state)
 
 /* --- fixed plans -------------------------------------------------------------------------------- */
 
-/* The least score of plans with the first layer on a type of `first` and the rest on one of `rest`, bits of types. */
+/* The least score of plans with the first layer on a type of `first` and the rest on one
+ * of `rest`, bits of types. */
 static double least_of(const struct scene *s, uint32_t first, uint32_t rest, bool is_same)
 {
     double least = INFINITY;

@@ -1,4 +1,4 @@
-/* Types on nodes of their own: what the link adds to a cut, on which node a stage lies, and what is refused. */
+/* Types on nodes of their own: what the link adds to a cut, on which node a stage lies, what is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

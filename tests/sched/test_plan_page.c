@@ -298,7 +298,8 @@ static void page_write__again__gives_the_same_bytes(void **state)
     fixture_close(&f);
 }
 
-/* A small page from the first letter to the last: what people see of 5 layers, 2 types and 3 methods that search. */
+/* A small page from the first letter to the last: what people see of 5 layers,
+ * 2 types and 3 methods that search. */
 static void page_write__a_small_plan__is_the_golden_page(void **state)
 {
     (void)state;

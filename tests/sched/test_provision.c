@@ -177,7 +177,8 @@ static void provision_exact__out_of_reach__says_which_stage_binds_and_why(void *
     cost_model_free(&model);
 }
 
-/* A unit after another to the slowest stage, until it is faster than before: false if no further units do that. */
+/* A unit after another to the slowest stage, until it is faster than before:
+ * false if no further units do that. */
 static bool plain_step(struct cost_stage *stages, uint32_t count)
 {
     uint32_t at = 0, used = 0;

@@ -205,7 +205,8 @@ static void provision_static__random_plans__has_the_proportions_and_never_beats_
                     *(is_cpu ? &cores : &accelerators) += s.stages[n].k;
                     rate += s.stages[n].k * s.model.price[s.stages[n].type];
                 }
-                /* All are given to the stages of their kind, and where there are none, 6 cores a server idle. */
+                /* All are given to the stages of their kind, and where there are
+                 * none, 6 cores a server idle. */
                 uint64_t servers = accelerators ? accelerators : cores / 6;
                 assert_int_equal(cores, cores ? 6 * servers : 0);
                 rate += s.model.price[0] * (double)((cores ? 0 : 6 * servers) + (has_servers ? 6 * servers : 0));
@@ -240,7 +241,8 @@ static void provision_static__serving_parameters__takes_cores_of_the_stages_or_i
     s.model.limit[0] = 100;
     s.stages[0] = (struct cost_stage){.last = 3, .time.compute_shared = 4};
     s.count = 1;
-    /* 4 cores to compute and 3 to serve: two servers of 6, of which 9 compute, and 3 hold the throughput at 3 / 2.5. */
+    /* 4 cores to compute and 3 to serve: two servers of 6, of which 9 compute,
+     * and 3 hold the throughput at 3 / 2.5. */
     struct cost_result r = provision_static(&s.model, s.stages, 1, false);
     assert_int_equal(s.stages[0].k, 9);
     assert_true(fabs(r.throughput - 1.2) < 1e-12);

@@ -223,7 +223,7 @@ static void rl__no_rounds__is_visibly_worse(void **state)
 static void rl__without_learning__is_worse_than_with_it(void **state)
 {
     (void)state;
-    /* Patience and restarts alone would draw from first weights: as many plans, each of a search of its own. */
+    /* Patience and restarts alone would draw from first weights: as many plans, each of its own search. */
     double drawn = 0;
     struct scene s;
     scene_open(&s, 104, 10, 6);

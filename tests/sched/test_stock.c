@@ -161,7 +161,8 @@ static void assert_products_fit(const char *path)
     for (uint32_t l = 0; l < table.layer_count; l++) {
         const struct layer_facts *layer = &table.layers[l];
         if (strcmp(layer->kind, "fc") != 0) continue;
-        /* A product and a sum for each of in * out weights; as many biases as outputs; all of them synchronised. */
+        /* A product and a sum for each of in * out weights; as many biases as outputs;
+         * all of them synchronised. */
         double in = layer->in_bytes / 4, out = layer->out_bytes / 4;
         assert_true(layer->flops == 2 * in * out);
         assert_true(layer->weight_bytes == 4 * (in + 1) * out);

@@ -1,4 +1,5 @@
-/* Cards as a kind of devices: a stage on one of them, or on several that each have lanes and a part of their own. */
+/* Cards as a kind of devices: a stage on one of them, or on several that each have
+ * lanes and a part of their own. */
 #include <stdlib.h>
 
 #include "engine/device/card/card.h"

@@ -197,7 +197,8 @@ static status copy(const struct gpu_work *w, void *to, const void *from, size_t 
     return bytes == 0 ? ST_OK : gpu_copy(w->gpu, w->stream, to, from, bytes);
 }
 
-/* Lists where the micro-batch's rows are, and packs the vectors of cold rows. Returns the number of cold rows. */
+/* Lists where the micro-batch's rows are, and packs the vectors of cold rows.
+ * Returns the number of cold rows. */
 static uint32_t spans_fill(const struct card_table *t, const struct card_stream_table *of,
                            const struct ticket_table *from, bool training)
 {
@@ -206,7 +207,8 @@ static uint32_t spans_fill(const struct card_table *t, const struct card_stream_
         uint32_t slot = CARD_NONE;
         if (training && t->tier_rows && from->row[u] != ROW_NONE) slot = t->slot_of[from->row[u]];
         if (training) {
-            /* Relaxed, both: every stream that has the row writes the same, and the update comes after all passes. */
+            /* Relaxed, both: every stream that has the row writes the same,
+             * and the update comes after all passes. */
             atomic_store_explicit(&t->shared_slot[from->step_row[u]], slot, memory_order_relaxed);
             if (slot == CARD_NONE)
                 atomic_store_explicit(&t->shared_row[from->step_row[u]], from->row[u], memory_order_relaxed);
@@ -248,7 +250,7 @@ status card_rows_forward(struct card_rows *r, const struct gpu_work *w, struct c
 
 /* --- moving rows --------------------------------------------------------------------------------- */
 
-/* Moves rows from their places on the card, in chunk_list_host, to packed_host (is_home), or the other way. */
+/* Moves rows from their places on the card, in chunk_list_host, to packed_host (is_home), or back. */
 static status rows_pack(const struct gpu_work *w, struct gpu_event *event, const struct card_table *t, uint32_t count,
                         bool is_home)
 {
@@ -326,7 +328,8 @@ static uint32_t coming_choose(struct card_table *t, uint32_t cold_count, uint32_
     return coming;
 }
 
-/* After the update: moves in the cold rows that an earlier step has had. index_host has the step's cold rows. */
+/* After the update: moves in the cold rows that an earlier step has had.
+ * index_host has the step's cold rows. */
 static status rows_move_in(struct card_rows *r, const struct gpu_work *w, struct gpu_event *event, struct card_table *t,
                            const struct table_update *update, uint32_t cold_count)
 {
@@ -352,7 +355,8 @@ static status rows_move_in(struct card_rows *r, const struct gpu_work *w, struct
 
 /* --- updates ------------------------------------------------------------------------------------- */
 
-/* Makes the card's form of the update: its sums are on the card, and so are the lists that find a row's sums. */
+/* Makes the card's form of the update: its sums are on the card,
+ * and so are the lists that find a row's sums. */
 static status sums_give(const struct gpu_work *w, const struct card_table *t, const struct table_update *update,
                         struct table_update *card)
 {

@@ -101,7 +101,8 @@ static status pass_give(struct card_device *d, const struct op_context *c, const
                                        : backward_give(d, c, card, slot, nodes, count);
 }
 
-/* Sets the card's view of the slot to the micro-batch's examples and lane; *card becomes the pass's context there. */
+/* Sets the card's view of the slot to the micro-batch's examples and lane;
+ * *card becomes the pass's context there. */
 static void slot_set(struct card_device *d, struct card_slot *slot, const struct op_context *c, uint32_t lane,
                      struct op_context *card)
 {

@@ -73,7 +73,8 @@ struct timed_pass {
     struct run_of_layers layers;
 };
 
-/* Both passes as in training, with the copies that a micro-batch's rows need: no pass over rows works without them. */
+/* Both passes as in training, with the copies that a micro-batch's rows need:
+ * no pass over rows works without them. */
 static status rows_pass_run(struct measure *m, const void *what, uint32_t times)
 {
     const struct timed_pass *p = what;
@@ -345,7 +346,8 @@ static status streams_measure(struct measure *m, const struct run_of_layers *of,
     return st;
 }
 
-/* Corrects the times of layers that look rows up. If the card cannot have all layers, their times alone stand. */
+/* Corrects the times of layers that look rows up.
+ * If the card cannot have all layers, their times alone stand. */
 static status rows_correct(struct measure *m)
 {
     const uint32_t layer_count = m->graph->layer_count;

@@ -12,7 +12,8 @@ struct cpu_work {
     const struct graph *graph;
     float *dz; /* [micro, dz_stride]: fc's gradient before its activation   */
     uint32_t dz_stride;
-    /* [packed_floats]: an op's scratch in a pass: packed right factors, a shared_softmax's arrays, a tree's batches */
+    /* [packed_floats]: an op's scratch in a pass: packed right factors,
+     * a shared_softmax's arrays, a tree's batches */
     float *packed;
     size_t packed_floats;
     uint64_t *product_count; /* the latest product's number */

@@ -1,4 +1,5 @@
-/* Memory and words that kernels need besides the tensors of their node, known from the graph before the first step. */
+/* Memory and words that kernels need besides the tensors of their node,
+ * known from the graph before the first step. */
 #include <string.h>
 
 #include "cfg/settings.h"
@@ -69,7 +70,8 @@ static void shared_softmax_scratch(const struct graph *g, const struct graph_nod
     RAISE(most->member_bytes, SHARED_PIECE_ROWS * ((size_t)at.D_stride + at.N_stride + at.D_stride) * sizeof(float));
 }
 
-/* Room for the weights of all products, packed whole, in the pass that needs more; or for batches (tree_batches.h). */
+/* Room for the weights of all products, packed whole, in the pass that needs more;
+ * or for batches (tree_batches.h). */
 static void tree_scratch(const struct graph *g, const struct graph_node *n, struct cpu_scratch *most)
 {
     struct tree_attr attr;

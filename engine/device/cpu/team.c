@@ -314,7 +314,8 @@ status team_open(struct team **out, uint32_t member_count, size_t scratch_bytes,
     team->scratch_bytes = (scratch_bytes + 127) / 128 * 128;
     uint32_t place_count = member_count > 1 ? member_count + 1 : 1; /* and the helper */
     team->block_bytes = (size_t)place_count * team->scratch_bytes;
-    /* Whole huge pages, unless most of them would stay empty: a product reads packed factors in many places at once. */
+    /* Whole huge pages, unless most of them would stay empty: a product reads packed
+     * factors in many places at once. */
     if (team->block_bytes >= HUGE_PAGE_BYTES / 4)
         team->block_bytes = (team->block_bytes + HUGE_PAGE_BYTES - 1) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
     team->members = aligned_alloc(64, place_count * sizeof *team->members);

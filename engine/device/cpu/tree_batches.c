@@ -31,8 +31,8 @@ void tree_batches_make(struct tree_run *r, void *memory, size_t bytes)
 {
     const struct batching policy = {
         .id = policies[r->attr.batching],
-        .automaton = automaton_of(r->c->graph->args + r->n->program_begin + tree_cell_words(r->n),
-                                  r->attr.automaton_words)};
+        .automaton =
+            automaton_of(r->c->graph->args + r->n->program_begin + tree_cell_words(r->n), r->attr.automaton_words)};
     struct itinerary it;
     struct itinerary_scratch scratch;
     const struct tree_nodes *nodes = &r->frame.nodes;

@@ -3,7 +3,7 @@
  *
  *     submit ──▶ cpu device of one thread computes ── sleep until the time of the plan (engine/device/sim/pace.h)
  *
- * Results are those of cores, to the byte. A pass that computes longer than its time is an overrun: it
+ * Results are the same as on cores, to the byte. A pass that computes longer than its time is an overrun: it
  * ends when it is computed, and the next pass begins then. Closing the device warns if more than one
  * pass in a hundred was an overrun. */
 #ifndef HETERPS_ENGINE_DEVICE_SIM_PACED_H

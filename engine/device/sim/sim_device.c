@@ -23,7 +23,7 @@ struct sim_device {
 
 /* --- bytes ------------------------------------------------------------------------------------ */
 
-/* Copies the keys of a sparse field, ids_max an example; zeros follow the keys of an example that has fewer. */
+/* Copies the keys of a sparse field, ids_max an example; zeros follow where an example has fewer. */
 static void keys_copy(const struct op_context *c, uint32_t field, uint8_t *to)
 {
     const struct graph *g = c->graph;

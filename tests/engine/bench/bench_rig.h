@@ -95,7 +95,8 @@ FIXTURE static void machine_check(const json_t *event, const char *isa)
     assert_true(json_integer_value(left) > 0 && (uint64_t)json_integer_value(left) <= m.memory_bytes);
 }
 
-/* The figures that a benchmark tells as events, of so many repeats each, behind one that says which machine this is. */
+/* The figures that a benchmark tells as events, each of o->repeats repeats, behind an event that says which
+ * machine this is. */
 FIXTURE static json_t *figures(const struct bench_options *o)
 {
     json_t *list = json_array();

@@ -44,7 +44,8 @@ static void bench_card__copies_and_updates__bytes_of_a_run(void **state)
     figure_check(f, 1, "host to card, pinned", "GB/s", gb, 0);
     figure_check(f, 2, "card to host, pinned", "GB/s", gb, 0);
     for (size_t i = 0; i < 3; i++) number_check(f, i, "bytes", BYTES);
-    /* Weight, state and gradient are a third each, and read and written; half of the bytes are copied beside it. */
+    /* Weight, state and gradient are a third each, and read and written;
+     * half of the bytes are copied beside it. */
     figure_check(f, 3, "update of parameters, Adagrad", "GB/s", 24e-9 * (BYTES / 12), gb);
     number_check(f, 3, "parameters", BYTES / 12);
     /* 64 rows of 64 weights and as much state, read and written, and their gradients, read and zeroed. */
@@ -93,7 +94,8 @@ static void bench_card__rounded__three_figures_a_pass(void **state)
     json_decref(f);
 }
 
-/* A run that takes nothing is written down as often as a list may have, and replayed as often as a list may be. */
+/* A run that takes nothing is written down as often as a list may have,
+ * and replayed as often as a list may be. */
 static void bench_card__runs_that_take_no_time__are_as_many_as_may_be(void **state)
 {
     (void)state;

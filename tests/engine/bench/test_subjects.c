@@ -106,7 +106,8 @@ static void bench_shape_parse__texts__three_sizes_or_none(void **state)
 
 /* --- rows --------------------------------------------------------------------------------------- */
 
-/* 31 micro-batches of 256 examples of 26 fields have the 200,000 rows that are wanted: a part of each takes a look. */
+/* 31 micro-batches of 256 examples of 26 fields have the 200,000 rows that are wanted:
+ * a part of each takes a look. */
 static void bench_rows__each_part__rows_a_second(void **state)
 {
     (void)state;

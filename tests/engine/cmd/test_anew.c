@@ -1,4 +1,5 @@
-/* How a process starts itself anew: what it leaves to itself, and with which words; it never becomes another here. */
+/* How a process starts itself anew: what it leaves to itself, and with which words;
+ * it never becomes another here. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -105,7 +106,8 @@ static void words_make__roster_of_a_start_before__the_flags_once(void **state)
     }
 }
 
-/* Whoever cannot become another says why, and keeps nothing open; signals would reach the new one, and no alarm. */
+/* Whoever cannot become another says why, and keeps nothing open;
+ * signals would reach the new one, and no alarm. */
 static void anew_start__cannot__says_why_and_keeps_nothing(void **state)
 {
     (void)state;

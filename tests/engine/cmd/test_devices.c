@@ -12,7 +12,7 @@
 #include "engine/base/memory.h"
 #include "tests/engine/cmd/printed.h"
 
-/* What the process has: 5 MiB may be locked, and so many files be open. */
+/* What the process has: 5 MiB may be locked, and `files_max` files be open. */
 static rlim_t files_max = 1024;
 static int limit_get(int resource, struct rlimit *limit)
 {

@@ -15,7 +15,7 @@
 /* Shared by all processes: how often each was started. */
 static struct shared {
     _Atomic uint32_t starts[2];
-} *shared;
+} * shared;
 
 static void await_starts(uint32_t rank, uint32_t count)
 {

@@ -1,4 +1,5 @@
-/* A crew on a set-up: what its pipeline and its feeds are told of the settings, and the change to another plan. */
+/* A crew on a set-up: what its pipeline and its feeds are told of the settings,
+ * and the change to another plan. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

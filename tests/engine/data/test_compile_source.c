@@ -138,7 +138,8 @@ static void words__by_falling_count_then_bytes__rare_ones_left_out(void **state)
     graph_close(&g);
 }
 
-/* Of 1,024 bytes at most, without control characters; of equal counts the lesser bytes first, those above 0x7f last. */
+/* Of 1,024 bytes at most, without control characters; of equal counts the lesser bytes
+ * first, those above 0x7f last. */
 static void words__bounds__to_the_byte(void **state)
 {
     (void)state;

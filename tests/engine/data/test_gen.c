@@ -18,7 +18,8 @@
 #include "engine/data/gen_memory.h"
 #include "engine/eval/metrics.h"
 
-/* Frequencies and shares are the same under a sanitizer, and take ten times as long: one of each is enough there. */
+/* Frequencies and shares are the same under a sanitizer, and take ten times as long:
+ * one of each is enough there. */
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
 #define SCALED(normal) 1u
 #else
@@ -205,7 +206,7 @@ static void values__zipf__have_its_frequencies(void **state)
         for (uint32_t k = 1; k <= VOCAB; k++) weight_sum += pow(k, -exponents[e]);
         for (uint32_t i = 0; i < distinct; i++) {
             double expected = total * pow(i + 1, -exponents[e]) / weight_sum;
-            /* Sorting moves equals apart, up to about three deviations; six are far from any other exponent. */
+            /* Sorting moves equals apart, by up to three deviations; six are far from any other exponent. */
             assert_true(fabs(count[i] - expected) < 6 * sqrt(expected) + 6);
         }
         gen_criteo_close(gen);

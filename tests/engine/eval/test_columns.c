@@ -325,7 +325,8 @@ static void by_value__many_values__those_with_most_examples_and_the_others(void 
         setup_csv(false, "c");
         assert_ok(columns_open(&c, &setup, "c"));
         assert_ok(by_value_open(&by, &s.g, c, TOLD));
-        /* "b" and "a" are as many, and "b" is first; fewer have nothing; each of the others is there 5 or 6 times. */
+        /* "b" and "a" are as many, and "b" is first; fewer have nothing;
+         * each of the others is there 5 or 6 times. */
         static const struct group names[TOLD + 1] = {{.value = "b"}, {.value = "a"}, {.value = ""}, {.others = VALUES}};
         memcpy(groups, names, sizeof groups);
         uint32_t example = 0;
@@ -476,7 +477,8 @@ static void progressive__steps__the_last_examples_of_all_that_were_told(void **s
     progressive_close(NULL);
 }
 
-/* Steps of one micro-batch overlap: what finds its cell taken is left out, and what was kept stays until more is. */
+/* Steps of one micro-batch overlap: what finds its cell taken is left out,
+ * and what was kept stays until more is. */
 static void progressive__late_steps__are_left_out(void **state)
 {
     (void)state;

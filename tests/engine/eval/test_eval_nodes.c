@@ -1,5 +1,5 @@
 /* An evaluation by several nodes, all in this process: figures that are one node's to the last digit, for any
- * cut of lanes, while training goes on before and behind; what one node fails with, all are told. */
+ * cut of lanes, while training goes on before and after; what one node fails with, all are told. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -228,7 +228,7 @@ static void evaluate__by_any_nodes__figures_of_one(void **state)
     member_open(&alone, NULL, 1, eval_path);
     member_main(&alone);
     assert_int_equal(alone.st, ST_OK);
-    /* It has figures, that differ from step to step. */
+    /* The node alone has figures, which differ from step to step. */
     for (uint32_t h = 0; h < 3; h++) assert_true(alone.values[0][h][0] != alone.values[1][h][0]);
     assert_true(alone.values[0][0][0] > 0 && !isnan(alone.values[1][0][5]));
     for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {

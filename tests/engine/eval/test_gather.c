@@ -44,7 +44,7 @@ static status take(void *context, const void *piece, uint32_t bytes)
     return bytes == 0 ? ST_OK : status_fail(ST_INVALID, __FILE__, __LINE__, "half a word");
 }
 
-/* Its words of a step, in pieces of up to `most` bytes. */
+/* A node says its words of a step, in pieces of up to `most` bytes. */
 static status step_say(struct gather *g, uint64_t step, uint32_t node, uint32_t most)
 {
     for (uint32_t left = bytes_of(step, node) * 2; left > 0;) {
@@ -88,8 +88,7 @@ static void all_do(uint64_t seed)
     taken_count = 0;
     ends_open(seed);
     post_start(&net);
-    for (uint32_t n = 0; n < NODES; n++)
-        assert_int_equal(pthread_create(&ends[n].thread, NULL, end_main, &ends[n]), 0);
+    for (uint32_t n = 0; n < NODES; n++) assert_int_equal(pthread_create(&ends[n].thread, NULL, end_main, &ends[n]), 0);
     for (uint32_t n = 0; n < NODES; n++) assert_int_equal(pthread_join(ends[n].thread, NULL), 0);
     all_close();
 }

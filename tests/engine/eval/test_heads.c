@@ -85,7 +85,8 @@ static struct view input_of(const struct rig *r, const struct head *head, uint32
 }
 static double at(struct view v, uint32_t b, uint32_t col) { return (double)v.data[b * v.stride + col]; }
 
-/* Log loss and accuracy of four classes: the point of an example is shared by those that have the greatest logit. */
+/* Log loss and accuracy of four classes: the point of an example is shared by the
+ * classes that have the greatest logit. */
 static void softmax_means(const struct rig *r, const struct head *head, double means[2])
 {
     struct view logits = input_of(r, head, 0), label = input_of(r, head, 1);

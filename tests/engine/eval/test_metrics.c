@@ -33,7 +33,7 @@ static struct metrics_result measure(const float *logit, const float *label, uin
     return result;
 }
 
-/* The definition: over all pairs of a positive and a negative, those ordered right, and half of those equal. */
+/* The definition: of all pairs of a positive and a negative, those ordered right, and half of those equal. */
 static double auc_by_pairs(const float *logit, const float *label, uint32_t count)
 {
     double half_pairs = 0, pair_count = 0;

@@ -395,7 +395,8 @@ static void evaluate__pairs__recall_hit_rate_ndcg_without_what_is_excluded(void 
     setup_close(&s);
 }
 
-/* All words score alike: as one of 20 equals a target is in the middle of them, and the first words are the best. */
+/* All words score alike: as one of 20 equals a target is in the middle of them,
+ * and the first words are the best. */
 static void rank__equal_scores__middle_place_and_first_words(void **state)
 {
     (void)state;
@@ -608,7 +609,8 @@ static void evaluate__tokens__log_loss_and_hit_rates_over_all_words(void **state
     figure_check(&heads, "hit_rate_1", heads.ranking->at[0].hit_rate);
     figure_check(&heads, "hit_rate_10", heads.ranking->at[1].hit_rate);
     assert_true(known < count && heads.ranking->unknown_count == count - known && heads.ranking->target_count == count);
-    /* The loss, whose examples are counted, has those of words alone, wherever they lie among the others. */
+    /* The loss, whose examples are counted, has the examples of words alone,
+     * wherever they lie among the others. */
     struct feed *feed;
     struct rank_result again;
     must(rank_begin(heads.rank));

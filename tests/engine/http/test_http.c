@@ -261,7 +261,8 @@ static void http_reply__larger_than_a_socket__is_busy_until_it_is_read(void **st
     larger_than_a_socket(true);
 }
 
-/* What has come is answered, whatever follows it: the answer of HEAD has the length of a body that does not come. */
+/* What has come is answered, whatever follows it: the answer of HEAD has the length
+ * of a body that does not come. */
 static void http__half_closed_with_requests__all_are_answered(void **state)
 {
     (void)state;
@@ -450,7 +451,7 @@ static void http__as_many_connections_as_there_may_be__others_wait(void **state)
     rig_close();
 }
 
-/* Half a request, and an answer that nobody reads, are given up; a client that waits for its answer is not. */
+/* Half a request, and an answer that nobody reads, are given up; a client that waits for an answer is not. */
 static void http__who_owes_something_for_too_long__is_closed(void **state)
 {
     (void)state;

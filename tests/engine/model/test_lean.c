@@ -24,7 +24,7 @@ static struct lean_written write_as(const struct model *model, enum lean_store s
     return written;
 }
 
-/* That the value may be off by. */
+/* How far the value may be off. */
 static float allowed(enum lean_store store, float value, float most)
 {
     if (store == LEAN_F32) return 0;

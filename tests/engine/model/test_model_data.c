@@ -1,4 +1,5 @@
-/* Which data a training stands in: how files are told apart, which marks a save keeps, and both through a manifest. */
+/* Which data a training stands in: how files are told apart, which marks a save keeps,
+ * and both through a manifest. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

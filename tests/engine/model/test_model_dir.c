@@ -234,7 +234,8 @@ static void model_save__same_step_kept__each_save_has_a_name_of_its_own(void **s
     model_close(&model);
 }
 
-/* Steps 10, 20, 30; training goes back to 20 and saves at 25: 30 goes when it is the third of the last, not before. */
+/* Steps 10, 20, 30; training goes back to 20 and saves at 25:
+ * 30 goes when it is the third of the last, not before. */
 static void model_save__went_back__later_steps_stay_until_newer_saves_replace_them(void **state)
 {
     (void)state;
@@ -285,7 +286,8 @@ static void model_save__older_manifest_damaged__it_and_its_files_stay_fault(void
     assert_kept(path, "manifest.json", 4);
 }
 
-/* A kill between the two names of the newest manifest leaves both; the name may also be taken by something else. */
+/* A kill between the two names of the newest manifest leaves both;
+ * the name may also be taken by something else. */
 static void model_save__second_name_taken__is_given_anyway_crash(void **state)
 {
     (void)state;

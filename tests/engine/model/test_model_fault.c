@@ -15,7 +15,7 @@
 #define ROWS 7u
 
 /* Calls `act` with the n-th allocation failing, for the first n and then some of all that it has
- * (FAULT_ALL=1: all, which takes minutes); each time behind `before`. It may fail as whatever the
+ * (FAULT_ALL=1: all, which takes minutes); each time after `before`. It may fail as whatever the
  * library or the kernel makes of it, but only when an allocation has failed. Returns how many
  * failures had MEMORY as their code. */
 static int64_t each_fails(const char *what, void (*before)(void *), status (*act)(void *),
@@ -77,7 +77,8 @@ static void saving_filled_begin(void *context)
     fixture_fill(&s->model, 2, ROWS);
 }
 
-/* Whatever is there is whole, and the newest save is the new one if that was said to be done, else one of the two. */
+/* Whatever is there is whole, and the newest save is the new one if that was said to be
+ * done, else one of the two. */
 static void saving_end(void *context, status st)
 {
     struct saving *s = context;

@@ -92,7 +92,8 @@ static void model_save__no_space_keeping_three__all_three_stay_fault(void **stat
     model_close(&model);
 }
 
-/* Saves the two models in turn, first the one of that index, until it is killed: at the latest with the test. */
+/* Saves the two models in turn, first the one of that index, until it is killed:
+ * at the latest with the test. */
 static void child_save(const struct model models[2], uint64_t first, const char *path, uint32_t keep)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -157,7 +158,7 @@ static void model_save__killed_at_any_moment__a_whole_model_stays_crash(void **s
     model_close(&expected[1]);
 }
 
-/* As above, keeping three: after every kill each manifest that is there loads, and the newest is among them. */
+/* The same, keeping three: after every kill each manifest loads, and the newest is among them. */
 static void model_save__killed_keeping_three__every_manifest_is_whole_crash(void **state)
 {
     (void)state;
@@ -179,7 +180,8 @@ static void model_save__killed_keeping_three__every_manifest_is_whole_crash(void
         assert_int_equal(kill(child, SIGKILL), 0);
         assert_int_equal(waitpid(child, NULL, 0), child);
         int count = assert_all_whole(path);
-        /* Three and, before what is too old has gone, one more; and the newest may have its second name already. */
+        /* Three and, before what is too old has gone, one more;
+         * and the newest may have its second name already. */
         assert_in_range(count, 1, 5);
         seen[count]++;
     }

@@ -66,7 +66,7 @@ static void model_save__older_saves__data_goes_once_it_is_sure_that_no_manifest_
     assert_int_equal(assert_all_whole(path), 2);
     assert_non_null(strchr(done, 'm'));
     assert_non_null(strchr(done, 'd'));
-    if (!is_in_order()) fail_msg("data has gone right behind a manifest: %s", done);
+    if (!is_in_order()) fail_msg("data has gone right after a manifest: %s", done);
 }
 
 int main(void)

@@ -76,7 +76,8 @@ static void model_resume__same_settings__says_nothing(void **state)
     const char *other[] = {"train.l2=5e-1", "data.shuffle=0500"};
     assert_ok(resume_with(fixture_path("same"), other, 2));
     assert_string_equal(told, "");
-    /* A word of the newest rules for what the older ones' default is here; and what it stands for, where it differs. */
+    /* A word of the newest rules for what the older ones' default is here;
+     * and what it stands for, where it differs. */
     const char *older[] = {"model.rules=13"}, *slower[] = {"train.schedule=passes"};
     save_of(fixture_path("older"), older, 1, 40);
     assert_ok(resume_with(fixture_path("older"), NULL, 0));

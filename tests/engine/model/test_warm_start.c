@@ -153,7 +153,8 @@ static void warm_start__other_optimizer__vectors_with_initial_state(void **state
     model_close(&from);
 }
 
-/* Vector and state of the rule are those of the save, the counters behind them those of a row that nobody has seen. */
+/* Vector and state of the rule are those of the save, the counters behind them those
+ * of a row that nobody has seen. */
 static void warm_start__table_that_counts__its_rows_begin_to_count(void **state)
 {
     (void)state;

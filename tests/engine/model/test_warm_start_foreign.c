@@ -1,4 +1,5 @@
-/* Warm starts from files that were made elsewhere: names, shapes, types and orders of tensors, and rows of tables. */
+/* Warm starts from files that were made elsewhere: names, shapes, types and orders
+ * of tensors, and rows of tables. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -360,7 +361,7 @@ static void warm_start__strict__neither_side_may_have_more(void **state)
     assert_ok(told_with(&model, &options));
     assert_told("initial values: table emb (absent)\n         not in the graph: extra\n");
     model_close(&model);
-    /* Only so many names. */
+    /* Of many names only some are told. */
     for (int i = 0; i < 10; i++) {
         char name[40];
         snprintf(name, sizeof name, "strict/more%d.npy", i);

@@ -79,7 +79,8 @@ static inline void assert_params(const struct model *a, const struct model *b, c
         if (is_same_param(a, b, *names) != same) fail_msg("%s: %s", *names, same ? "differs" : "is the same");
 }
 
-/* Rows of `model` are those of `from`, in order: `whole` spans, or vectors with the initial state behind them. */
+/* Rows of `model` are those of `from`, in order: `whole` spans,
+ * or vectors with the initial state behind them. */
 static inline void assert_rows(const struct model *model, const struct model *from, uint32_t index, bool whole)
 {
     const struct graph_table *table = &model->graph->tables[index];

@@ -24,7 +24,8 @@ static const char model_text[] = "[model]\nname = numbers\n"
                                  "[loss bce]\ninput = y\n"
                                  "[train]\nbatch = 32\nmicro = 2\nlanes = 8\nepochs = 2\noptimizer = adam 0.01\n";
 
-/* Tables: two look-ups of one, a mean and a list, rules with and without counters and one that reads shows. */
+/* Tables: two look-ups of one, a mean and a list, rules with and without counters
+ * and one that reads shows. */
 static const char tables_text[] = "[model]\nname = tables\n"
                                   "[data]\ndense = I1..I3\nsparse = C1..C9\nshuffle = 50\n"
                                   "[table emb]\ndim = 4\ninit = uniform 0.1\noptimizer = adagrad 0.05\n"
@@ -53,14 +54,11 @@ static const char *text = model_text; /* that trainings are of */
 #define SEEDS_USUAL 2u
 #endif
 static inline bool is_long(void) { return getenv("SEEDS") != NULL; }
-static inline uint64_t seeds_or(uint64_t usual)
-{
-    return is_long() ? strtoull(getenv("SEEDS"), NULL, 10) : usual;
-}
+static inline uint64_t seeds_or(uint64_t usual) { return is_long() ? strtoull(getenv("SEEDS"), NULL, 10) : usual; }
 #define SEEDS seeds_or(SEEDS_USUAL)
 
 static char data_path[128];
-static const char *data = data_path; /* that trainings read, of so many rows */
+static const char *data = data_path; /* that trainings read, of `rows` rows */
 FIXTURE static uint64_t rows = DATA_ROWS;
 
 FIXTURE static int group_open(void **state)
@@ -92,8 +90,7 @@ static const struct server_cut {
 } server_cuts[] = {
     {{2, {0, 8, 8}}, 0, 0},        {{2, {0, 8, 8}}, 2, 2},          {{3, {0, 3, 8, 8}}, 4, 0},
     {{3, {0, 3, 8, 8}}, 0, 4},     {{3, {0, 8, 8, 8}}, 1, 6},       {{4, {0, 5, 5, 8, 8}}, 10, 5},
-    {{4, {0, 1, 1, 4, 8}}, 13, 2}, {{5, {0, 2, 2, 4, 4, 8}}, 2, 8},
-    {{8, {0, 1, 2, 2, 3, 5, 5, 6, 8}}, 0x24, 0},
+    {{4, {0, 1, 1, 4, 8}}, 13, 2}, {{5, {0, 2, 2, 4, 4, 8}}, 2, 8}, {{8, {0, 1, 2, 2, 3, 5, 5, 6, 8}}, 0x24, 0},
 };
 #define SERVER_CUT_COUNT (sizeof server_cuts / sizeof *server_cuts)
 
@@ -126,7 +123,7 @@ static struct runner runners[POST_NODES_MAX];
 
 static uint64_t node_slices, node_rows; /* who has some; 0: all */
 static uint64_t node_ram_bytes;         /* of each node, beside a disk; 0: there is no disk */
-static uint32_t node_waves;             /* nodes are workers, whose waves have so many minibatches; 0: lanes */
+static uint32_t node_waves;             /* minibatches of a wave where nodes are workers; 0: nodes have lanes */
 static bool node_post_is_prompt;        /* no message is held back */
 static const char *node_plan;           /* of every second worker; NULL: one stage */
 /* At each node before any thread of it runs; NULL: nobody looks. */
@@ -210,7 +207,7 @@ FIXTURE static struct outcome alone(const char *const *set)
     return outcome;
 }
 
-/* What one node has after so many steps. */
+/* What one node has after `step` steps. */
 FIXTURE static uint64_t alone_until(const char *const *set, uint64_t step)
 {
     struct training t;

@@ -68,7 +68,7 @@ static void *out_main(void *context)
     files_out_begin(&files, end->reduce, 0);
     for (size_t file = 0; file < FILE_COUNT && st == ST_OK; file++) st = file_out(&files, file);
     end->st = files_out_end(&files, st);
-    if (end->st == ST_OK) end->st = reduce_agree(end->reduce, ST_OK); /* what is said behind it is heard as that */
+    if (end->st == ST_OK) end->st = reduce_agree(end->reduce, ST_OK); /* what is said after it is heard as that */
     return NULL;
 }
 

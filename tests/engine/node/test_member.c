@@ -312,7 +312,7 @@ static void launch(uint32_t rank)
     process_start(p, &none);
 }
 
-/* Its links end, and the launcher hears of it. */
+/* A process's links end, and the launcher hears of its end. */
 static void process_end(uint32_t p, bool is_final)
 {
     struct process *me = &process[p];
@@ -703,7 +703,7 @@ static bool scene_run(enum scene which)
     world_clear(1);
     scene = which;
     nodes = scene == SCENE_PATH ? 6 : 4, minimum = scene == SCENE_LOSSES ? 2 : nodes - 1 - (scene == SCENE_PATH);
-    static const uint32_t path[] = {5, 1, 4, 3, 2}; /* each reaches all but those beside it */
+    static const uint32_t path[] = {5, 1, 4, 3, 2}; /* each node reaches all but its neighbours */
     for (uint32_t i = 0; scene == SCENE_PATH && i < 4; i++)
         cut_end_ns[path[i]][path[i + 1]] = cut_end_ns[path[i + 1]][path[i]] = UINT64_MAX;
     for (uint32_t r = 0; r < nodes; r++)

@@ -148,7 +148,7 @@ static void owned_shared__rows_of_two_steps__those_of_both(void **state)
     assert_ok(letter_give(1, 9, (const uint64_t[]){10}, 1));
     assert_ok(letter_give(0, 10, (const uint64_t[]){10, 40}, 2));
     assert_ok(owned_settle(owned, 10));
-    assert_int_equal(owned_shared(owned, 0, 10, &bytes)[0], 2); /* as of step 6: behind the update nobody looks */
+    assert_int_equal(owned_shared(owned, 0, 10, &bytes)[0], 2); /* as of step 6: after the update nobody looks */
     close_all();
 }
 

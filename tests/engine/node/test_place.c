@@ -160,12 +160,12 @@ static void place_from_environment__the_sample_of_kubernetes__gives_rank_and_num
         assert_string_equal(m.size, m.copies);
         snprintf(first, sizeof first, "%s-0.%s", m.name, m.service);
         assert_string_equal(m.coordinator, first);
-        assert_ok(place_of(&p, NULL, (const char *const[]){indices[i], "0", "WORLD_SIZE", m.size, "MASTER_ADDR",
-                                                            m.coordinator, NULL}));
+        const char *const of_first[] = {indices[i], "0", "WORLD_SIZE", m.size, "MASTER_ADDR", m.coordinator, NULL};
+        assert_ok(place_of(&p, NULL, of_first));
         assert_int_equal(p.count, atoi(m.copies));
         assert_int_equal(p.rank, 0);
-        assert_ok(place_of(&p, NULL, (const char *const[]){indices[i], "3", "WORLD_SIZE", m.size, "MASTER_ADDR",
-                                                            "10.0.0.3", NULL}));
+        const char *const of_last[] = {indices[i], "3", "WORLD_SIZE", m.size, "MASTER_ADDR", "10.0.0.3", NULL};
+        assert_ok(place_of(&p, NULL, of_last));
         assert_int_equal(p.rank, 3);
     }
 }
@@ -192,7 +192,7 @@ static void place_from_environment__slurm__node_0_is_on_the_first_host(void **st
         assert_int_equal(p.rank, 3);
         assert_string_equal(address_text(text, &p.address[0]), cases[i].first);
     }
-    /* Its pmi2 sets what MPICH does, too. */
+    /* Slurm's pmi2 sets what MPICH does, too. */
     static const char *const pmi[] = {"PMI_RANK",     "1", "PMI_SIZE", "2", "SLURM_STEP_NODELIST", "10.0.0.[7-8]",
                                       "SLURM_PROCID", "1", NULL};
     assert_ok(place_of(&p, NULL, pmi));

@@ -99,7 +99,7 @@ static void nodes__any_cut_plans_and_order_of_messages__one_nodes_bytes(void **s
         for (uint64_t seed = 0; seed < SEEDS; seed++) assert_same(expected, &cuts[i], NULL, seed * 31 + i);
 }
 
-/* They serve rows and slices, read nothing, and compute nothing. */
+/* Nodes without lanes serve rows and slices, read nothing, and compute nothing. */
 static void nodes__some_without_lanes__one_nodes_bytes(void **state)
 {
     (void)state;
@@ -115,7 +115,8 @@ static void nodes__some_without_lanes__one_nodes_bytes(void **state)
     text = model_text;
 }
 
-/* Passes that end with a whole step, with a step of one example, and with one that ends in the middle of a lane. */
+/* Passes that end with a whole step, with a step of one example,
+ * and with one that ends in the middle of a lane. */
 static void nodes__passes_of_any_length__one_nodes_bytes(void **state)
 {
     (void)state;
@@ -149,14 +150,12 @@ static void nodes__norm_bounded__one_nodes_bytes(void **state)
         const struct outcome expected = alone(sets[k]), free = alone(sets[k] + 1);
         assert_true(expected.model != free.model);
         for (size_t i = 0; i < CUT_COUNT && k == 0; i++)
-            for (uint64_t seed = 0; seed < seeds_or(1); seed++)
-                assert_same(expected, &cuts[i], sets[k], seed * 31 + i);
+            for (uint64_t seed = 0; seed < seeds_or(1); seed++) assert_same(expected, &cuts[i], sets[k], seed * 31 + i);
     }
     const struct outcome expected = alone(sets[1]);
     static const struct cut sixteen[] = {{3, {0, 5, 11, 16}}, {4, {0, 4, 8, 12, 16}}, {2, {0, 1, 16}}};
     for (size_t i = 0; i < 3; i++)
-        for (uint64_t seed = 0; seed < seeds_or(1); seed++)
-            assert_same(expected, &sixteen[i], sets[1], seed * 31 + i);
+        for (uint64_t seed = 0; seed < seeds_or(1); seed++) assert_same(expected, &sixteen[i], sets[1], seed * 31 + i);
 }
 
 /* Each knows in which pass it is, also who reads nothing. */
@@ -248,7 +247,8 @@ static void nodes__rows_come_and_go__one_nodes_bytes(void **state)
     text = model_text;
 }
 
-/* Any node wants to stop, the first too, or all at once: all stop after the same step, which is near, and go on. */
+/* Any node wants to stop, the first too, or all at once: all stop after the same step,
+ * which is near, and go on. */
 static void nodes__one_wants_to_stop__all_stop_behind_the_same_step(void **state)
 {
     (void)state;
@@ -343,7 +343,8 @@ static uint64_t all_rows(uint32_t table)
     return count;
 }
 
-/* A training that goes from nodes to other nodes and to one, by saves at any step, one of which is of one node. */
+/* A training that goes from nodes to other nodes and to one, by saves at any step,
+ * one of which is of one node. */
 static void saved_and_resumed(const char *const *set)
 {
     static const struct cut by[] = {{3, {0, 3, 6, 8}}, {5, {0, 1, 4, 5, 7, 8}}, {2, {0, 3, 8}}};
@@ -504,12 +505,8 @@ static void disk_cut(struct on_disk *d, const struct cut *cut, uint64_t seed)
  * from there, also where some nodes have no lanes, or no rows. */
 static void rows_on_disk(const char *const *set, size_t stride, bool are_counted)
 {
-    static const struct cut by[] = {{1, {0, 8}},
-                                    {2, {0, 3, 8}},
-                                    {3, {0, 1, 2, 8}},
-                                    {4, {0, 2, 3, 6, 8}},
-                                    {5, {0, 1, 4, 5, 7, 8}},
-                                    {8, {0, 1, 2, 3, 4, 5, 6, 7, 8}}};
+    static const struct cut by[] = {{1, {0, 8}},          {2, {0, 3, 8}},          {3, {0, 1, 2, 8}},
+                                    {4, {0, 2, 3, 6, 8}}, {5, {0, 1, 4, 5, 7, 8}}, {8, {0, 1, 2, 3, 4, 5, 6, 7, 8}}};
     struct on_disk d = {.set = set, .are_counted = are_counted};
     early_messages = 0;
     post_seen = early_see;
@@ -589,7 +586,8 @@ static void nodes__one_cannot_save__all_say_so(void **state)
     text = model_text;
 }
 
-/* The check before a save reads rows as they are, on the node that has the step's last example and on no other. */
+/* The check before a save reads rows as they are, on the node that has the step's
+ * last example and on no other. */
 static void nodes__checked_between_jobs__by_rows_as_they_are(void **state)
 {
     (void)state;

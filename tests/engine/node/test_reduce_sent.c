@@ -80,7 +80,7 @@ static void nodes__sums_in_bfloat16__half_the_bytes_of_sums(void **state)
     }
 }
 
-/* Values go to those who compute, and nothing comes from who does not but words and its slice. */
+/* Values go to nodes that compute; from a node that does not, only words and its slice come. */
 static void nodes__some_without_lanes__no_float_goes_to_who_reads_none(void **state)
 {
     (void)state;
@@ -101,7 +101,8 @@ static void nodes__some_without_lanes__no_float_goes_to_who_reads_none(void **st
             uint64_t runs = 0;
             for (uint32_t p = 0; p < x->piece_count; p++) runs += x->pieces[p].node == n;
             const uint64_t bytes = 3 * 4 * (runs * (all - own) + own * (computing - (lanes > 0)));
-            /* Losses or a word in each step; of the first one grants, and news of all that it has read ahead. */
+            /* Losses or a word in each step; of the first one grants,
+             * and news of all that it has read ahead. */
             const uint64_t others = cut->node_count - 1, words = 3 * 8 * (lanes ? 2 * lanes : 1) * others,
                            ahead = n ? 0 : others * (8 * 3 + sizeof(struct exchange_news) * (3 + EXCHANGE_NEWS));
             assert_in_range(net.bytes[n], bytes + words, bytes + words + ahead);
@@ -310,15 +311,16 @@ static void nodes__rows_that_come_early_spoilt__refused(void **state)
     for (uint32_t n = 0; n < 2; n++) {
         assert_int_equal(runners[n].st, ST_INVALID);
         assert_non_null(strstr(runners[n].failure.message, " early; expected "));
-        assert_non_null(strstr(runners[n].failure.message,
-                               ", as its bits say: it does not train the same graph in the same way"));
+        assert_non_null(
+            strstr(runners[n].failure.message, ", as its bits say: it does not train the same graph in the same way"));
     }
     nodes_close();
     text = model_text;
     post_seen = NULL;
 }
 
-/* What nodes tell each other of rows that are too many: messages, their bytes, and how one of them is spoilt. */
+/* What nodes tell each other of rows that are too many: messages, their bytes,
+ * and how one of them is spoilt. */
 static struct {
     _Atomic uint64_t messages, bytes, most_bytes;
     int spoilt;
@@ -347,8 +349,8 @@ static void nodes__rows_that_are_too_many__a_word_a_row(void **state)
     static const char *const set[] = {"emb.rows=200", "store.period=3", NULL};
     text = tables_text;
     post_seen = bins_see;
-    static const char *const words[] = {"", "sent counts of rows that are not in the ", "sent counts of rows that are not in the ",
-                                        "nodes have counted "};
+    static const char *const words[] = {"", "sent counts of rows that are not in the ",
+                                        "sent counts of rows that are not in the ", "nodes have counted "};
     for (int spoilt = 0; spoilt < 4; spoilt++) {
         memset(&bins_seen, 0, sizeof bins_seen);
         bins_seen.spoilt = spoilt;
@@ -368,7 +370,8 @@ static void nodes__rows_that_are_too_many__a_word_a_row(void **state)
     post_seen = NULL;
 }
 
-/* Buckets cover all parameters once, the last layers' in the last; each has as much as is asked for, but the first. */
+/* Buckets cover all parameters once, the last layers' in the last;
+ * each has as much as is asked for, but the first. */
 static void exchange_buckets__any_least__each_float_in_one(void **state)
 {
     (void)state;
@@ -468,16 +471,16 @@ static status place_one(struct reduce *r, uint16_t kind, uint64_t step, uint64_t
 static struct reduce *second_open(struct training *t)
 {
     static const uint32_t halves[] = {0, 4, 8}; /* borrowed by what is opened */
-    const struct setup setup = {
-        .threads = 1,
-        .nodes = {.rank = 1, .node_count = 2, .lane_begin = halves, .post = &net.node[1].post}};
+    const struct setup setup = {.threads = 1,
+                                .nodes = {.rank = 1, .node_count = 2, .lane_begin = halves, .post = &net.node[1].post}};
     post_open(&net, 2, 1, 0);
     assert_ok(training_open(t, tables_text, NULL, data_path, &setup));
     reduce_start(t->reduce, 7);
     return t->reduce;
 }
 
-/* The second node asks for rows of its first step: three of table emb, of the first node, and none of its own. */
+/* The second node asks for rows of its first step: three of table emb,
+ * of the first node, and none of its own. */
 #define ASKED_FLOATS 12u
 #define BITS         8u /* bytes */
 static void three_ask(struct reduce *r)
@@ -535,7 +538,7 @@ static void rows_give(struct reduce *r, uint32_t floats)
 
 static bool is_open(const struct reduce *r) { return atomic_load(&r->exchange.rows.shared_step) == 8; }
 
-/* Early rows come once at most, and before the others, which are then so many fewer. */
+/* Early rows come once at most, and before the others, which are then fewer by their number. */
 static void reduce_place__early_rows_out_of_turn__refused(void **state)
 {
     (void)state;

@@ -52,7 +52,7 @@ static void *serve_main(void *context)
     return NULL;
 }
 
-/* With rows, behind what begins steps, as in a job. */
+/* With rows, after what begins steps, as in a job. */
 static void exchange_begin(uint64_t seed)
 {
     ends_open(seed);

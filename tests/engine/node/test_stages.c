@@ -165,7 +165,7 @@ static void stages_compare(struct outcome expected, const struct drawn *d, bool 
     if (training_nodes_hash(all, d->node_count) != expected.model) fail_msg("%s: other parameters", d->plan);
 }
 
-/* So many plans. */
+/* Of `seeds` drawn plans, from seed `first` on. */
 static void assert_same(const char *const *set, uint32_t layer_count, uint64_t seeds, uint64_t first)
 {
     const struct outcome expected = alone(set);

@@ -157,8 +157,8 @@ static void reduce_fail__while_nodes_wait__wakes_them_with_the_failure(void **st
     all_open(2);
     for (uint32_t n = 0; n < NODES; n++)
         assert_int_equal(pthread_create(&ends[n].thread, NULL, hear_main, &ends[n]), 0);
-    nanosleep(&(struct timespec){.tv_nsec = 5000000},
-              NULL); /* most of them wait by then; those who do not are told too */
+    /* most threads wait by then; a thread that does not wait yet is told too */
+    nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
     for (uint32_t n = 0; n < NODES; n++)
         reduce_fail(ends[n].reduce, status_fail(ST_PEER_LOST, __FILE__, __LINE__, "node 1 is gone"));
     for (uint32_t n = 0; n < NODES; n++) {
@@ -190,8 +190,8 @@ static void reduce_place__blocks_that_cannot_be__refused(void **state)
         assert_ok(reduce_place(r, 0, KIND_BLOCK, k, 8, part, &count));
         assert_ok(reduce_arrived(r, 0));
     }
-    assert_int_equal(reduce_place(r, 0, KIND_BLOCK, TALK_PLACES, 8, part, &count),
-                     ST_INVALID); /* nobody has heard one */
+    /* nobody has heard one */
+    assert_int_equal(reduce_place(r, 0, KIND_BLOCK, TALK_PLACES, 8, part, &count), ST_INVALID);
     all_close();
 }
 

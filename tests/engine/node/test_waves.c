@@ -384,7 +384,8 @@ static void assert_same_keys(struct store *store, const struct keys expected[2])
 
 #define MIDDLE 7u
 
-/* The keys that one node under bsp has in the middle of a pass, of the same examples; its reader stops there. */
+/* The keys that one node under bsp has in the middle of a pass,
+ * of the same examples; its reader stops there. */
 static void keys_expected(struct keys expected[2])
 {
     struct training t;
@@ -528,8 +529,7 @@ static status wave_sent(uint64_t wave)
         struct wave_head head;
         struct wave_record record[2];
     } letter = {
-        .head = {
-            .wave = wave, .minibatches = 2 * wave + 2, .in_flight = 2, .clock_distance = 1, .record_count = 2}};
+        .head = {.wave = wave, .minibatches = 2 * wave + 2, .in_flight = 2, .clock_distance = 1, .record_count = 2}};
     for (uint64_t i = 0; i < 2; i++) letter.record[i].step = 2 * (2 * wave + i) + 1;
     return sent(KIND_WAVE, 2 * wave, &letter, sizeof letter);
 }

@@ -1,4 +1,4 @@
-/* What of a model fits a net: sizes of its tables. That nets predict what models do is in e2e/test_onnx.sh. */
+/* What of a model fits a net: sizes of its tables. e2e/test_onnx.sh: nets predict what models do. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>

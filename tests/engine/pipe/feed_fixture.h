@@ -17,7 +17,8 @@
 
 static char folder[] = "/tmp/test_feed.XXXXXX";
 
-/* `count` rows: label i % 2, I1 = i, C1 = one of five values, C2 = a value of its own every third row, else empty. */
+/* `count` rows: label i % 2, I1 = i, C1 = one of five values, C2 = a value of its own
+ * every third row, else empty. */
 static inline char *data_write(int count)
 {
     char *path;

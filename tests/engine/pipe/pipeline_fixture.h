@@ -294,7 +294,7 @@ FIXTURE static void training_save(const struct training *t, const char *path)
     feed_let_go(t->feed);
 }
 
-/* Trains until `step`, UINT64_MAX: to the end of the data. What the feed has failed with is told at the end. */
+/* Trains until `step`, UINT64_MAX: to the end of the data. What the feed fails with is told at the end. */
 FIXTURE static status training_until(struct training *t, uint64_t step)
 {
     struct train_job job = {

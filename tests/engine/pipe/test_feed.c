@@ -279,7 +279,7 @@ static void feed_try_next__after_the_end__says_so_again(void **state)
     "[embedding e]\ntable = emb\ninput = sparse\n[concat x]\ninput = e, dense\n"                                       \
     "[fc y]\ninput = x\nunits = 1\n[loss bce]\ninput = y\n[train]\nbatch = 4\nmicro = 4\n"
 
-/* Steps of one micro-batch overtake each other: three slots are held while the fourth goes round and round. */
+/* Steps of one micro-batch overtake each other: three slots are held while the fourth goes round. */
 static void feed_release__steps_overtake_each_other__rows_of_held_ones_stay(void **state)
 {
     (void)state;

@@ -247,7 +247,8 @@ static void feed_start__processors__thread_is_pinned(void **state)
 }
 
 #if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
-/* Every way to the allocator and to a mutex passes through here; what others than the main thread do is counted. */
+/* Every way to the allocator and to a mutex passes through here;
+ * what others than the main thread do is counted. */
 static _Thread_local bool is_main_thread;
 static _Atomic uint32_t calls_elsewhere;
 static void call_count(void)
@@ -274,7 +275,7 @@ static void *counted_main(void *argument)
     return NULL;
 }
 
-/* Several files, one of them packed, several passes, shuffling: nothing is taken that was not there before. */
+/* Several files, one of them packed, several passes, shuffling: takes nothing that was not there before. */
 static void feed__files_and_passes_change__thread_allocates_and_locks_nothing(void **state)
 {
     (void)state;

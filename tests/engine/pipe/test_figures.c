@@ -122,7 +122,8 @@ static void pipeline_figures__stages__tasks_and_workers(void **state)
     }
 }
 
-/* One gang of all cores has the last of them read as well; else what is left over reads: service cores, if any. */
+/* One gang of all cores has the last of them read as well;
+ * else what is left over reads: service cores, if any. */
 static void pipeline_feed_cores__a_gang_of_all_or_service__whose_they_are(void **state)
 {
     (void)state;

@@ -324,7 +324,8 @@ static struct outcome run_stopped(const struct setup *setups, size_t setup_count
     return outcome;
 }
 
-/* What a run says of rows is what has become of them in it: not that loading has made some, and found some dead. */
+/* What a run says of rows is what has become of them in it: not that loading has made
+ * some, and found some dead. */
 static void store_life_counts__model_loaded__begin_at_zero(void **state)
 {
     (void)state;

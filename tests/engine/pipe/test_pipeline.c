@@ -530,7 +530,8 @@ static void bsp__store_is_full_under_a_plan__model_is_of_the_last_step_fault(voi
 
 /* --- one feed, several pipelines -------------------------------------------------------------- */
 
-/* Opens the pipeline anew under another plan, between two jobs: on the slots of the feed, which rings `bell`. */
+/* Opens the pipeline anew under another plan, between two jobs:
+ * on the slots of the feed, which rings `bell`. */
 static void reopen(struct training *t, const struct setup *setup, struct bell *bell)
 {
     struct plan plan;

@@ -13,7 +13,8 @@
 
 #include <math.h>
 
-/* Layers: 0 e, 1 x, 2 h1, 3 y, 4 bce. The table is looked up twice, and C1 twice as well: its keys count once. */
+/* Layers: 0 e, 1 x, 2 h1, 3 y, 4 bce. The table is looked up twice,
+ * and C1 twice as well: its keys count once. */
 static const char model_text[] = "[model]\nname = rules\n"
                                  "[data]\ndense = I1..I3\nsparse = C1..C6\n"
                                  "[table emb]\ndim = 5\ninit = uniform 0.1\noptimizer = adagrad 0.05\n"
@@ -202,9 +203,14 @@ static void wsp__one_stage_and_a_bounded_norm__is_as_bsp(void **state)
 {
     (void)state;
     static const char *const bsp[] = {"train.micro=32", "train.lanes=1", "train.clip_norm=0.05",
-                                      "train.schedule=passes", NULL},
-                             *const wsp[] = {"train.micro=32", "train.lanes=1", "train.clip_norm=0.05",
-                                             "train.schedule=passes", "train.sync=wsp", "train.in_flight=1", NULL};
+                                      "train.schedule=passes", NULL};
+    static const char *const wsp[] = {"train.micro=32",
+                                      "train.lanes=1",
+                                      "train.clip_norm=0.05",
+                                      "train.schedule=passes",
+                                      "train.sync=wsp",
+                                      "train.in_flight=1",
+                                      NULL};
     assert_int_equal(run_part(bsp, NULL, NULL, UINT64_MAX, &alone), run_part(wsp, NULL, NULL, UINT64_MAX, &alone));
     struct training t;
     assert_int_equal(training_open(&t, model_text, wsp, data_path, &stages), ST_INVALID);

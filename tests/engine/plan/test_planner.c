@@ -73,7 +73,8 @@ static void planner_open__net_and_a_cluster__are_an_instance_of_its_layers(void 
     assert_message("there is no net 'vgg12'");
 }
 
-/* 12 million operations of an example, forward and back, are 12 ms on a core: seven reach 583 examples a second. */
+/* 12 million operations of an example, forward and back, are 12 ms on a core:
+ * seven reach 583 examples a second. */
 static void planner_open__layers_and_a_cluster__are_an_instance_of_a_goal(void **state)
 {
     (void)state;

@@ -37,7 +37,7 @@
 #define PATTERNS     (1u << COLUMNS)
 #define BATCH        4u
 #define PASS_STEPS   12800u
-#define EPOCHS_MAX   SCALED(32u, 2u) /* so many that the bound says something */
+#define EPOCHS_MAX   SCALED(32u, 2u) /* enough for the bound to say something */
 #define EPOCHS_FEW   SCALED(4u, 1u)
 #define EPOCHS_NODES SCALED(2u, 1u)
 #define IN_FLIGHT    3u
@@ -148,7 +148,8 @@ static void regret_of(struct regret *regret, const struct training *t, const dou
     }
 }
 
-/* Trains in jobs of job_steps (0: in one), and returns how far from `best` the weights were at most between them. */
+/* Trains in jobs of job_steps (0: in one), and returns how far from `best` the weights
+ * were at most between them. */
 static double run(const char *sync, const char *optimizer, uint32_t epochs, uint64_t job_steps,
                   const double best[WEIGHTS], struct regret *regret, struct pipeline_figures *figures)
 {
@@ -223,7 +224,7 @@ static void wsp__logistic_regression__regret_stays_under_theorem_1(void **state)
     printf("# staying at w_0 has regret %.4f: the bound is below that from T = %.0f on; missing at most %" PRIu64
            " of its own, %" PRIu64 " of the other pipeline\n",
            still, needed, figures.staleness.local_max, figures.staleness.global_max);
-    /* It shrinks, as the bound does, and is not bounded for want of moving. */
+    /* Regret shrinks, as the bound does, and is not bounded for want of moving. */
     double first = regret.value[0], last = regret.value[regret.count - 1];
     assert_true(last < first / 4);
     assert_true(last > 0 && last < still / 10);
@@ -289,7 +290,8 @@ static void wsp__nodes__regret_stays_under_theorem_1(void **state)
     nodes_close();
 }
 
-/* Without a clock there is no bound beforehand; with what was missing in the end in its place, the same holds. */
+/* Without a clock there is no bound beforehand; with what was missing in the end
+ * in its place, the same holds. */
 static void asp__logistic_regression__regret_shrinks(void **state)
 {
     (void)state;

@@ -93,7 +93,7 @@ static bool look(struct scene *s, const double *factor, char *why, size_t why_by
     return replanner_look(s->replanner, &s->figures, EXAMPLES * (uint64_t)(s->stages[0].worker_count), why, why_bytes);
 }
 
-/* Two stages of 2.5 us an example each, a tenth of it updates, which wait for the end of a step that drains. */
+/* Two stages of 2.5 us an example each, a tenth of it updates, which wait for the end of a draining step. */
 static void replanner_expected__steps_that_drain__take_the_way_through_all_stages_once(void **state)
 {
     (void)state;
@@ -198,7 +198,8 @@ static void replanner_plan__a_type_is_nine_times_slower__leaves_it(void **state)
     scene_close(&s);
 }
 
-/* What is corrected once fits from then on; and where no plan is better, it is asked for less and less often. */
+/* What is corrected once fits from then on; and where no plan is better,
+ * it is asked for less and less often. */
 static void replanner_plan__all_are_twice_as_slow__keeps_the_plan_and_its_peace(void **state)
 {
     (void)state;

@@ -362,7 +362,8 @@ static void simulate_run__bsp__leaves_out_the_first_step(void **state)
 {
     (void)state;
     struct scene s;
-    /* 21 of 12 a step are 2 steps. A step of two stages takes as long as 1.5 micro-batches to fill and drain. */
+    /* 21 of 12 a step are 2 steps. A step of two stages takes as long as 1.5
+     * micro-batches to fill and drain. */
     scene_open(&s, SYNC_BSP, 20e-6, 4, 21);
     simulation_check(&s, 20e-6, 4, 24, 36);
     assert_int_equal(s.simulation.in_flight, 6);

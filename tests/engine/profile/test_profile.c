@@ -330,7 +330,8 @@ static void profile_measure__slowed_type__takes_so_many_times_as_long(void **sta
         CPU "[type slow]\ndevice = cpu\nslow = fc 4\nprice_per_hour = 0.01\nlimit = 4\n"
             "[type later]\ndevice = cpu\nslow = fc 4\nslow_from = 10\nprice_per_hour = 0.01\nlimit = 4\n" GOAL;
     assert_profiled(&p, network_text, cluster, (struct profile_options){.seconds = 0.3});
-    /* As the cpu device does it: what is measured once, times the factor; updates of parameters by fc's factor. */
+    /* As the cpu device does it: what is measured once, times the factor;
+     * updates of parameters by fc's factor. */
     assert_true(fabs(oct(&p, H1, 1) / oct(&p, H1, 0) - 4) < 1e-6);
     assert_true(fabs(oct(&p, E, 1) / oct(&p, E, 0) - 1) < 1e-6);
     assert_true(instance_time(&p.instance, H2, 1)->alpha - instance_time(&p.instance, H2, 0)->alpha < 1e-6);
@@ -619,8 +620,8 @@ static void profile_cached__other_question__is_measured(void **state)
     assert_int_equal(files_count(folder, name, sizeof name), ++count);
     char text[2048];
     snprintf(text, sizeof text, "%s", busy_text);
-    memcpy(strstr(text, "rounds = 4000"), "rounds = 5000",
-           13); /* the parameters, and so the model's hash, are the same */
+    /* the parameters, and so the model's hash, are the same */
+    memcpy(strstr(text, "rounds = 4000"), "rounds = 5000", 13);
     (void)cached(text, CPU GOAL, o);
     assert_int_equal(files_count(folder, name, sizeof name), ++count);
     fixture_data(fixture_path("some.tsv"), 0, 100, NULL);

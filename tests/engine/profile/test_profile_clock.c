@@ -233,7 +233,8 @@ static void profile_event__an_instance__says_all_of_it(void **state)
     instance_free(&instance);
 }
 
-/* On one core every size of a micro-batch takes the same by this clock, so nothing of it grows with the examples. */
+/* On one core every size of a micro-batch takes the same by this clock,
+ * so nothing of it grows with the examples. */
 static void profile_measure__one_core__times_of_the_batch_that_is_asked_for(void **state)
 {
     (void)state;

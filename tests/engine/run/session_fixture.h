@@ -13,7 +13,8 @@
 #include "engine/run/session.h"
 #include "tests/engine/fixture_clicks.h"
 
-/* Dense part: 5 units of 4 fields of 4 floats and 3 numbers, and y: 100 + 6 parameters, each with 2 floats of state. */
+/* Dense part: 5 units of 4 fields of 4 floats and 3 numbers, and y: 100 + 6 parameters,
+ * each with 2 floats of state. */
 static const char session_text[] = "[model]\nname = small\n"
                                    "[data]\ndense = I1..I3\nsparse = C1..C4\n"
                                    "[table emb]\ndim = 4\noptimizer = adagrad 0.05\n"
@@ -38,7 +39,8 @@ FIXTURE static int session_fixture_open(void **state)
     return 0;
 }
 
-/* The same, with data of so many examples and 100 others to evaluate on; their paths have room for 256 bytes. */
+/* The same, with data of `examples` examples and 100 others to evaluate on;
+ * their paths have room for 256 bytes. */
 FIXTURE static int session_fixture_open_data(void **state, uint32_t examples, char *data_path, char *eval_path)
 {
     if (session_fixture_open(state) != 0) return -1;

@@ -1,4 +1,4 @@
-/* What is said of nodes and links: nothing of those that are well; of each thing that is not, its
+/* What is said of nodes and links: nothing of a node or link that is well; of each that is not, its
  * sentence, at the line it belongs to. */
 #include "tests/io/io_test.h"
 
@@ -55,7 +55,7 @@ static void look(void)
                       NULL);
 }
 
-/* That line says so, and all others nothing. */
+/* The line of `what` says so, and all other lines say nothing. */
 static void assert_alone(const char *what, enum doctor_state state, const char *todo)
 {
     look();

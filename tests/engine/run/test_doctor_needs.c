@@ -57,7 +57,8 @@ static status look(void *context, struct session *session, const struct train_op
 
 static const char *plan_path;
 
-/* Looks at what a training with these options would need, by the plan of plan_path, if any; looked_close follows. */
+/* Looks at what a training with these options would need, by the plan of plan_path,
+ * if any; looked_close follows. */
 static void looked_open(const struct train_options *options, const char *const *set)
 {
     struct train_options all = *options;
@@ -246,7 +247,8 @@ static void doctor_look__data_cache_larger_than_the_disk__may_be_cut_short(void 
     looked_close();
 }
 
-/* As many saves as are kept, and the one that is being written; each with all rows that there is room for, at most. */
+/* As many saves as are kept, and the one that is being written;
+ * each with all rows that there is room for, at most. */
 static void doctor_look__saves__bytes_of_all_that_are_kept(void **state)
 {
     (void)state;

@@ -81,7 +81,8 @@ static void report_start__model_of_some_steps__says_where_it_goes_on(void **stat
     opened_close(&o);
 }
 
-/* Whether that takes time: so many examples behind the last mark of the text, if there is one, and no cache. */
+/* Reading again takes time where 100,000 examples or more lie behind the last mark of the text, if there is
+ * one, and there is no cache. */
 static void report_start__within_a_pass__says_what_is_read_again(void **state)
 {
     (void)state;
@@ -484,7 +485,8 @@ static void report_done__nothing_to_complain_of__no_warning_and_no_saves(void **
     opened_close(&o);
 }
 
-/* Fewer than a hundred steps of a pass: the largest power of two that leaves so many, unless the batch is as small. */
+/* Fewer than a hundred steps of a pass: the largest power of two that leaves a hundred,
+ * unless the batch is as small. */
 static void report_batch_smaller__few_steps__is_one_that_leaves_enough(void **state)
 {
     (void)state;

@@ -58,7 +58,8 @@ static void report_replan__changed_or_not__line_and_event(void **state)
     }
 }
 
-/* A plan is asked for what it gives with the micro-batches of a step, or, where steps do not drain it, without end. */
+/* A plan is asked for what it gives with the micro-batches of a step, or, where steps do
+ * not drain it, without end. */
 static void report_replan__by_synchronisation__asks_for_steps_or_without_end(void **state)
 {
     (void)state;

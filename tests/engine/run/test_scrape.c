@@ -55,7 +55,8 @@ static double figure(const char *text, const char *name)
     return at ? strtod(at + strlen(begin), NULL) : (double)NAN;
 }
 
-/* Each value comes behind a head of its own name, which says a type and what it is; no head comes twice, or alone. */
+/* Each value comes behind a head of its own name, which says a type and what it is;
+ * no head comes twice, or alone. */
 static void assert_has_heads(const char *text)
 {
     char name[128] = "", help[160], type[16], line[1024];
@@ -151,7 +152,7 @@ static void scrape__what_a_training_tells__is_answered(void **state)
     assert_true(figure(text, "heterps_resident_memory_max_bytes") >= figure(text, "heterps_resident_memory_bytes"));
     assert_non_null(strstr(text, "\nheterps_build_info{version=\""));
 
-    /* It goes on from a save. */
+    /* The training goes on from a save. */
     const struct progress from = {.step = 70, .epoch = 2, .examples = 4480};
     watch->begun(watch->context, feed, &from);
     answers("GET /readyz", "200", "ok");

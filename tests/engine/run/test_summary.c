@@ -202,7 +202,7 @@ static void summary_print__more_than_all__is_all(void **state)
 
 /* --- the sentence ----------------------------------------------------------------------------- */
 
-/* Of ops that take little, more cores make none faster: they meet behind each one. */
+/* More cores make small ops no faster: the cores meet after each op. */
 static void summary_bottleneck__small_ops__no_more_cores(void **state)
 {
     (void)state;

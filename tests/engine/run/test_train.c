@@ -177,7 +177,7 @@ static void train_run__steps_max__ends_there_in_whatever_pass(void **state)
     opened_close(&o);
 }
 
-/* The files of a save hold the same, but for the text of the recipe: values, rows in their order, progress. */
+/* The files of a save hold the same, but for the recipe's text: values, rows in their order, progress. */
 static void assert_same_model(const char *path, const char *other)
 {
     struct model_saved a, b;
@@ -218,7 +218,8 @@ static void train_run__resumed__goes_on_behind_the_save_and_ends_as_one_run_woul
     assert_same_model(out, all);
 }
 
-/* Within a pass the order of what is left of it must stay. After a pass it may change, whichever pass that was. */
+/* Within a pass the order of what is left of it must stay.
+ * After a pass it may change, whichever pass that was. */
 static void train_run__resumed_with_another_order__refused_within_a_pass_only(void **state)
 {
     (void)state;
@@ -452,7 +453,8 @@ static void *asker_main(void *context)
     file_map_close(&map);
     /* Two minutes at most: a run that has failed does nothing more. */
     for (int ms = 0; ms < 120000 && __atomic_load_n(asker->step, __ATOMIC_RELAXED) < 4; ms++) nap(1);
-    /* The main thread looks up now and then, and ends the run if it has been asked to: the feed is to end before. */
+    /* The main thread looks up now and then, and ends the run if it has been asked to:
+     * the feed is to end before. */
     uint64_t looks = atomic_load(&shared_main_looks);
     for (int ms = 0; ms < 1000 && atomic_load(&shared_main_looks) == looks; ms++) nap(1);
     nap(4);

@@ -1,4 +1,5 @@
-/* What node 0 tells of all nodes at the end of a training, from accounts that are made up: the table, and the event. */
+/* What node 0 tells of all nodes at the end of a training, from accounts that are made up:
+ * the table, and the event. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

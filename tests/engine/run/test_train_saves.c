@@ -152,7 +152,8 @@ static void train_run__rows_on_disk_and_power_cut__leaves_whole_saves_crash(void
 
 /* --- what they cost ------------------------------------------------------------------------------ */
 
-/* Saves take long: that is no time of training, and so with what is told of pauses no more than all there was. */
+/* Saves take long: that is no time of training, and so with what is told of pauses
+ * no more than all there was. */
 static void train_run__slow_saves__are_pauses(void **state)
 {
     (void)state;

@@ -132,7 +132,8 @@ static void train_save_due__by_step_and_saver__made_put_off_or_not(void **state)
     }
 }
 
-/* Said at the first that comes late, and counted for each; those that come while one is owed are one with it. */
+/* Said at the first that comes late, and counted for each;
+ * those that come while one is owed are one with it. */
 static void train_save_due__saves_fall_due_while_one_is_written__told_once_and_counted(void **state)
 {
     (void)state;

@@ -192,7 +192,8 @@ FIXTURE static const char *served_receive(int fd)
     return text;
 }
 
-/* An answer to METHOD PATH with these further header lines, each ended by "\r\n", and this body, on that connection. */
+/* An answer to METHOD PATH with these further header lines, each ended by "\r\n",
+ * and this body, on that connection. */
 FIXTURE static const char *served_ask_on(int fd, const char *what, const char *headers, const char *body)
 {
     static char text[1 << 16];

@@ -244,7 +244,7 @@ static void desk__end__comes_behind_what_was_put(void **state)
     desk_close(desk);
 }
 
-/* A text of so many lines that answers are handed over many times meanwhile. */
+/* Lines of a text, many enough that answers are handed over many times meanwhile. */
 #define MANY 40000u
 
 static void *answer_many(void *context)

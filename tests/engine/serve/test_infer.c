@@ -1,4 +1,5 @@
-/* The Open Inference Protocol as a client sees it: who is there, what a model takes and gives, tensors for tensors. */
+/* The Open Inference Protocol as a client sees it: who is there, what a model takes
+ * and gives, tensors for tensors. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

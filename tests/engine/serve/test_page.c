@@ -1,4 +1,4 @@
-/* The pages as a browser gets them: facts of the model, a form of its columns and what it answers, figures. */
+/* The pages as a browser gets them: facts of the model, a form of its columns and its answer, figures. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* Which request is answered by whom, who may ask, and what becomes of lines on their way to the model and back. */
+/* Which request is answered by whom, who may ask, and what becomes of lines on their
+ * way to the model and back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* Saves of a model at work: which one answers, who asks for another, and what a new save in the directory changes. */
+/* Saves of a model at work: which one answers, who asks for another, and what a new save
+ * in the directory changes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

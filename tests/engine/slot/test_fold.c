@@ -44,7 +44,8 @@ static void lanes_name(char (*sum)[TEXT], uint32_t begin, uint32_t count)
     for (uint32_t i = 0; i < count; i++) snprintf(sum[i], TEXT, "%u", begin + i);
 }
 
-/* Cuts `lane_count` lanes among owners at the marked places, and compares. Returns how many pieces there were. */
+/* Cuts `lane_count` lanes among owners at the marked places, and compares.
+ * Returns how many pieces there were. */
 static uint32_t owners_try(uint32_t lane_count, const uint8_t *is_cut)
 {
     static char whole[LANES_MAX][TEXT], piece[LANES_MAX][TEXT], lanes[LANES_MAX][TEXT];

@@ -143,7 +143,8 @@ static void step_rows_begin__stamps_run_out__begins_anew(void **state)
     steps_compare(100, MICROS, 2, 20, UINT32_MAX - 10, true);
 }
 
-/* Rows of this step's and of the next step's micro-batches: those of this one are found, in any stretch of bits. */
+/* Rows of this step's and of the next step's micro-batches: those of this one are
+ * found, in any stretch of bits. */
 static void row_numbers_find__rows_of_other_steps__only_the_steps_own(void **state)
 {
     (void)state;
@@ -244,7 +245,8 @@ struct counted {
     uint32_t shows, clicks, last_lane, last_number;
 };
 
-/* Each key of the micro-batch has the number that its row has in its lane, behind the row's in the lane before. */
+/* Each key of the micro-batch has the number that its row has in its lane,
+ * behind the row's in the lane before. */
 static void joined_compare(const struct joined *j, const struct step_rows *rows, struct counted *counted)
 {
     for (uint32_t u = 0; u < j->table.unique_count; u++)

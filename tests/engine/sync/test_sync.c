@@ -63,7 +63,7 @@ static struct {
     const struct pipeline *pipeline;
     bool is_asked;
     uint32_t next[STAGES_MAX][SLOTS_MAX]; /* node that the slot's list of nodes goes on with */
-    uint32_t done[SLOTS_MAX];             /* node behind those that a device has run last    */
+    uint32_t done[SLOTS_MAX];             /* node behind the nodes that a device has run last */
     _Atomic uint32_t shared_asked, shared_submits, shared_broken_count;
     char broken[256];
 } seen;

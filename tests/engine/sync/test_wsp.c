@@ -315,7 +315,8 @@ static void wsp__any_timing__staleness_stays_within_its_bounds(void **state)
     assert_true(local_reached >= combinations / 2);
 }
 
-/* One pipeline stands nearly still: the others run ahead of it as far as the clock lets them, and no further. */
+/* One pipeline stands nearly still: the others run ahead of it as far as the clock
+ * lets them, and no further. */
 static void wsp__one_pipeline_stalls__others_reach_the_bound_and_no_more(void **state)
 {
     (void)state;
@@ -528,7 +529,8 @@ static void wsp_waves_needed__by_hand__is_as_the_paper_says_golden(void **state)
     /* D = 1 gives one wave more. */
     assert_int_equal(wsp_waves_needed(10, 4, 1), 0);
     assert_int_equal(wsp_waves_needed(11, 4, 1), 1);
-    /* Without pipelining, Nm = 1: the stale synchronous parallel, minibatch p after minibatch p - D - 1 of all. */
+    /* Without pipelining, Nm = 1: the stale synchronous parallel, minibatch p after
+     * minibatch p - D - 1 of all. */
     for (uint64_t minibatch = 0; minibatch < 9; minibatch++)
         for (uint32_t distance = 0; distance < 4; distance++)
             assert_int_equal(wsp_waves_needed(minibatch, 1, distance), minibatch > distance ? minibatch - distance : 0);

@@ -168,8 +168,8 @@ static void block__as_many_distinct_keys_as_a_code_holds_and_one_more__are_read_
     (void)state;
     static const uint32_t distinct[] = {1, 2, 255, 256, 257, 258};
     for (uint32_t i = 0; i < 2 * sizeof distinct / sizeof *distinct; i++) {
-        const uint32_t keys = distinct[i / 2], rows = 4 * keys + 100,
-                       is_absent = i % 2; /* what is absent is an entry */
+        /* what is absent is an entry */
+        const uint32_t keys = distinct[i / 2], rows = 4 * keys + 100, is_absent = i % 2;
         struct fixture t;
         struct example_shape e = {.field_count = 1, .key_count_max = 1, .label_count = 1};
         fixture_open(&t, e, NULL);
@@ -193,7 +193,8 @@ static void block__as_many_distinct_keys_as_a_code_holds_and_one_more__are_read_
     }
 }
 
-/* Rows of several pieces, given in an order that is drawn, some twice, are those that block_take gives in theirs. */
+/* Rows of several pieces, given in an order that is drawn, some twice,
+ * are those that block_take gives in theirs. */
 static void block_group__pieces_in_any_order__are_the_rows(void **state)
 {
     (void)state;

@@ -83,7 +83,8 @@ static void scene_begin(struct scene *s)
     unlink(s->path);
 }
 
-/* Of block n: from one head's bytes up, a multiple of 8, some of whole pages; its bytes are made of its number. */
+/* Of block n: from one head's bytes up, a multiple of 8, some of whole pages;
+ * its bytes are made of its number. */
 static uint32_t bytes_of(uint32_t n)
 {
     return n % 7 == 0 ? (uint32_t)CACHE_PAGE * (1 + n % 3) : (uint32_t)(BLOCK_HEAD_BYTES + n * 136 % 12000) / 8 * 8;
@@ -344,7 +345,7 @@ static void cache_file_begin__what_is_not_ours__stays(void **state)
     put_file("cache", "precious, too\n");
     scene_open(&s, NULL);
     assert_fails(INVALID, "cache: expected a data cache, or nothing, found another file", cache_file_check(&s.file));
-    /* It has come to the name after the check: the new file goes. */
+    /* The other file has come to the name after the check: the new file goes. */
     blocks_write(&s, 3);
     cache_file_close(&s.file);
     assert_non_null(strstr(told, "renaming: what has come to its name meanwhile is no data cache; no file is kept"));

@@ -333,7 +333,8 @@ static void garble(const char *path)
     fclose(file);
 }
 
-/* Bad lines, lists that are cut, words that nobody knows: whatever is read for whom, each pass counts its own. */
+/* Bad lines, lists that are cut, words that nobody knows: whatever is read for whom,
+ * each pass counts its own. */
 static void data_cache__csv__each_pass_counts_what_the_text_has(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* Two ends of links in one thread, each with links of its own, and sockets that behave otherwise than links do. */
+/* Two ends of links in one thread, each with links of its own,
+ * and sockets that behave otherwise than links do. */
 #ifndef HETERPS_TESTS_LINK_RIG_H
 #define HETERPS_TESTS_LINK_RIG_H
 

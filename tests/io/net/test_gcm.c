@@ -1,4 +1,5 @@
-/* AES-256-GCM by every way that runs here, against another library's and a published case, and what must be refused. */
+/* AES-256-GCM by every way that runs here, against another library's and a published case,
+ * and what must be refused. */
 #include "tests/io/io_test.h"
 
 #include <sodium.h>
@@ -81,7 +82,8 @@ static void gcm__every_way__what_another_library_says(void **state)
     assert_true(ways > 0);
 }
 
-/* A bit of the tag, of what is sealed, of what is seen or of the nonce is another: refused, and nothing is left. */
+/* A bit of the tag, of what is sealed, of what is seen or of the nonce is another:
+ * refused, and nothing is left. */
 static void gcm_open__another_bit__refused_and_wiped(void **state)
 {
     (void)state;

@@ -165,7 +165,8 @@ static void links_sealed__any_messages_both_ways__arrive_as_sent(void **state)
         }
 }
 
-/* Many messages without payload, or with hardly any, that go together: more checks than have a place at a time. */
+/* Many messages without payload, or with hardly any, that go together:
+ * more checks than have a place at a time. */
 static void links__burst_of_small_messages__arrive_in_order(void **state)
 {
     (void)state;
@@ -610,7 +611,8 @@ static void *waker_main(void *argument)
     return NULL;
 }
 
-/* Every ring is answered, whether it comes before links_wait or while that sleeps, and none of an event's place. */
+/* Every ring is answered, whether it comes before links_wait or while that sleeps,
+ * and none of an event's place. */
 static void links_wake__by_another_thread__wait_returns(void **state)
 {
     (void)state;

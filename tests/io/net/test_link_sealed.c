@@ -128,7 +128,8 @@ static void links_sealed__on_the_way__nothing_can_be_read(void **state)
     }
 }
 
-/* Every byte on the way, changed: of a's greeting, confirmation and message, of b's greeting. Nothing arrives. */
+/* Every byte on the way, changed: of a's greeting, confirmation and message,
+ * of b's greeting. Nothing arrives. */
 static void links_sealed__any_byte_changed__nothing_arrives(void **state)
 {
     (void)state;

@@ -158,7 +158,7 @@ static void secure_handshake__anything_changed__is_refused(void **state)
         struct secure_handshake initiator = p.initiator;
         second[bit / 8] ^= (uint8_t)(1 << bit % 8);
         assert_false(secure_handshake_read(&initiator, second, sizeof second, &nothing));
-        /* Its own message sent back to it is no answer. */
+        /* The initiator's own message, sent back, is no answer. */
         assert_false(secure_handshake_read(&p.initiator, first, sizeof first, &nothing));
     }
     struct secure_handshake initiator, responder;

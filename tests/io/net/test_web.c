@@ -1,4 +1,4 @@
-/* Bytes of the web, from a server that does what servers do: ranges, none, cuts, silence, other data, lies. */
+/* Bytes of the web, from a server that does as servers do: ranges, none, cuts, silence, other data, lies. */
 #include "tests/io/net/web_server.h"
 
 #include "engine/base/clock.h"
@@ -412,7 +412,7 @@ static void web_read__webhdfs__asks_for_parts_by_the_query(void **state)
     assert_int_equal(s.request_count, 1);
 }
 
-/* Its parts tell no version: it is asked at both ends. */
+/* The parts of a file tell no version: WebHDFS is asked for it at both ends. */
 static void web_read__webhdfs_that_is_overwritten__has_changed(void **state)
 {
     (void)state;

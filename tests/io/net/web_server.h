@@ -25,9 +25,9 @@ struct web_server {
     size_t chunk_bytes;                         /* 0: 1000                                                    */
     size_t cut_bytes;                           /* of a body; then the connection is closed, as long as …     */
     size_t range_bytes_max;                     /* that an answer has; 0: as many as are asked for            */
-    size_t length_more;                         /* Content-Length is so much larger                           */
+    size_t length_more;                         /* by how much Content-Length is too large                    */
     const char *modified, *date;                /* Last-Modified and Date, or NULL                            */
-    uint32_t together;                          /* so many have to be there before one is answered …          */
+    uint32_t together;                          /* requests that have to be there before one is answered …    */
     uint64_t together_from;                     /* … from this request on, but for number 0                   */
     uint64_t silent_from;                       /* number of the first request that is not answered …         */
     _Atomic int status_count, cut_count, silent_count;

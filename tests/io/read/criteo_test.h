@@ -17,7 +17,8 @@ static inline struct reader_options criteo_options(const char *paths)
         .format = READER_CRITEO, .paths = paths, .schema = {.example = criteo_shape}, .part = "test"};
 }
 
-/* One line: label, thirteen times `integer`, C1 = "c1_N", …, C26 = "c26_N", no line end. Returns its bytes. */
+/* One line: label, thirteen times `integer`, C1 = "c1_N", …, C26 = "c26_N",
+ * no line end. Returns its bytes. */
 static inline size_t criteo_line(char *out, const char *label, const char *integer, uint64_t n)
 {
     char *at = out + sprintf(out, "%s", label);

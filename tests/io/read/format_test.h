@@ -52,7 +52,7 @@ static inline void test_read_fails(struct reader_options options, const char *te
     assert_fails(INVALID, words, test_read(&r, options, text));
 }
 
-/* A field's keys in an example are those of the texts in `list` (separated by '|'; "": none) under the seed. */
+/* A field's keys in an example are of the texts in `list` (separated by '|'; "": none) under the seed. */
 static inline void test_keys(const struct test_read *r, uint32_t example, uint32_t field, uint64_t seed,
                              const char *list)
 {

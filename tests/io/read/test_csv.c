@@ -520,7 +520,8 @@ static char *marked_put(char *at, uint64_t *random)
     return at;
 }
 
-/* A space behind a line changes nothing, but keeps its columns from being found with the marks left where they are. */
+/* A space behind a line changes nothing, but keeps its columns from being found with the
+ * marks left where they are. */
 static void csv_parse__marks_anywhere__same_as_with_a_space_behind(void **state)
 {
     (void)state;
@@ -583,7 +584,8 @@ static status word_note(void *to, const char *text, size_t bytes, uint64_t count
     return ST_OK;
 }
 
-/* Of a column that is a list its items; what is missing is no word, nor is anything in a line that lacks columns. */
+/* Of a column that is a list its items; what is missing is no word, nor is anything
+ * in a line that lacks columns. */
 static void reader_words_count__csv__counts_items_of_a_column(void **state)
 {
     (void)state;

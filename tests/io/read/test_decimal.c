@@ -69,7 +69,7 @@ static void decimal_parse__numbers_of_all_forms__are_rounded_once(void **state)
         check(text);
         snprintf(text, sizeof text, "%.*e", 20 + digits, middle);
         check(text);
-        /* In so few digits that they seem to be the middle, and are not. */
+        /* In few enough digits to seem the middle, which they are not. */
         snprintf(text, sizeof text, "%.15e", middle);
         check(text);
     }

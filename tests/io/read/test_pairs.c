@@ -1,4 +1,5 @@
-/* The format pairs: which pairs a line gives, what vocabularies leave of them, and what is wrong with a line. */
+/* The format pairs: which pairs a line gives, what vocabularies leave of them,
+ * and what is wrong with a line. */
 #include "io/read/histories.h"
 #include "tests/io/read/text_test.h"
 
@@ -153,8 +154,8 @@ static void histories_check(const struct micro_batch *m, const char *const *expe
 static void pairs_parse__history__is_the_lines_other_items(void **state)
 {
     (void)state;
-    static const char *const whole[] = {"b c", "c a", "a b", "y", "x x", "y", ""},
-                            *const cut[] = {"b", "c", "a", "y", "x", "y", ""};
+    static const char *const whole[] = {"b c", "c a", "a b", "y", "x x", "y", ""};
+    static const char *const cut[] = {"b", "c", "a", "y", "x", "y", ""};
     struct reader_column field[2];
     struct reader_options options = history_options(test_text("pairs", "u a b c\nv x y x\nw\nt z\n"), field, 9);
     struct text_batch b;

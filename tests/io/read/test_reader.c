@@ -546,7 +546,8 @@ static void reader_skip__behind_a_whole_pass__parses_nothing(void **state)
     }
 }
 
-/* Data that is shorter or longer than in the whole pass, by whole lines or by half a line, where nobody parses. */
+/* Data that is shorter or longer than in the whole pass, by whole lines or by half
+ * a line, where nobody parses. */
 static void reader_skip__data_of_another_length__is_told(void **state)
 {
     (void)state;

@@ -78,7 +78,7 @@ static uint32_t seek_check(struct reader_options options, const uint64_t *counts
         assert_int_equal(sought.counts.cut_count, skipped.counts.cut_count);
         assert_int_equal(sought.counts.byte_count, skipped.counts.byte_count);
         if (sought.passed) assert_true(sought.counts.line_count < skipped.counts.line_count);
-        /* It has the marks it was given, and keeps on making others: a run that is stopped
+        /* A reader has the marks that it was given, and keeps on making others: a run that is stopped
          * again can be gone on with again. */
         uint32_t own_count;
         const struct reader_mark *own = reader_marks(reader, &own_count);

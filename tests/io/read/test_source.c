@@ -119,7 +119,8 @@ static void source_read__faults_of_the_drive__read_on_or_said(void **state)
     random_fill_bytes(data, BYTES);
     const char *path = test_file("faulty", data, BYTES);
     for (uint32_t round = 0; round < 8; round++) {
-        /* A failure alone: blocks behind one that ends early are read once more, and what they met is forgotten. */
+        /* A failure alone: blocks behind one that ends early are read once more,
+         * and what they met is forgotten. */
         const bool is_broken = round % 4 >= 2;
         struct uring_faults faults = {.seed = round, .align_bytes = 1};
         if (is_broken)
@@ -186,7 +187,8 @@ static void source_read__file_changes_meanwhile__is_read_as_it_is(void **state)
     free(out);
 }
 
-/* Says, while `is_lying`, that the file ends here, as Linux 5.9 and 5.10 do where the page cache lacks something. */
+/* Says, while `is_lying`, that the file ends here, as Linux 5.9 and 5.10 do where
+ * the page cache lacks something. */
 static bool is_lying;
 static uint32_t lie_count;
 ssize_t preadv2(int fd, const struct iovec *vector, int count, off_t offset, int flags)
@@ -232,7 +234,7 @@ static void members_check(const struct pack *p)
     memcpy(all + a_bytes, empty, empty_bytes);
     memcpy(all + a_bytes + empty_bytes, b, b_bytes);
     struct opened o;
-    /* Its name does not say what it is. */
+    /* The file's name does not say how it is packed. */
     assert_ok(open_paths(&o, test_file("members.tsv", all, a_bytes + empty_bytes + b_bytes)));
     for (int pass = 0; pass < 3; pass++) {
         if (pass) assert_ok(source_restart(&o.source));
@@ -288,8 +290,8 @@ static void garbled_check(const struct pack *p)
     memcpy(tail, packed, packed_bytes);
     memcpy(tail + packed_bytes, "leftover", 9);
     assert_ok(open_paths(&o, test_file("tail.gz", tail, packed_bytes + 9)));
-    snprintf(words, sizeof words,
-             "tail.gz: not %s data %s", p->name, p->make == test_gzip ? "at byte" : "between byte");
+    snprintf(words, sizeof words, "tail.gz: not %s data %s", p->name,
+             p->make == test_gzip ? "at byte" : "between byte");
     assert_fails(CORRUPT, words, read_file(&o.source, 5000, copy, sizeof copy, &bytes));
     close_paths(&o);
     free(tail);

@@ -99,7 +99,8 @@ static void source_read__address__gives_the_bytes_of_a_file(void **state)
     }
 }
 
-/* The first answer tells that there are ranges; those of the pieces behind it come only if all are asked for. */
+/* The first answer tells that there are ranges; those of the pieces behind it come
+ * only if all are asked for. */
 static void source_read__address__is_read_by_several_connections_at_once(void **state)
 {
     (void)state;

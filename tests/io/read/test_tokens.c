@@ -144,7 +144,7 @@ static void text_words_count__blanks_of_all_kinds__part_words(void **state)
     static const struct {
         const char *text;
         uint64_t words, lines;
-    } cases[] = {{"", 0, 0}, {"a", 1, 0},   {" a", 1, 0},          {"a \tb\r\n", 2, 1},
+    } cases[] = {{"", 0, 0},     {"a", 1, 0},         {" a", 1, 0},           {"a \tb\r\n", 2, 1},
                  {"\n\n", 0, 2}, {"ab cd\nef", 3, 1}, {"a\rb\tc d\ne", 5, 1}, {"  \t ", 0, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint64_t words = 99, lines = 99;

@@ -40,7 +40,8 @@ static inline struct reader_counts text_pass(const struct reader_options *option
     return counts;
 }
 
-/* The keys of an example's field are those of the texts ("a b c", blanks between) with the seed; "" is no key. */
+/* The keys of an example's field are those of the texts ("a b c", blanks between)
+ * with the seed; "" is no key. */
 static inline void text_keys_check(const struct micro_batch *m, uint32_t example, uint32_t field_count, uint32_t field,
                                    uint64_t seed, const char *texts)
 {

@@ -17,8 +17,8 @@ struct texts_queue {
     const size_t *bytes;
     uint32_t count, next, dry; /* dry: of the texts that have come, after this many nothing waits */
     char *copy;                /* the text that is being read, with nothing readable behind its slack */
-    uint32_t example_count, extra_count, bad_count,
-        over_count; /* of the texts that have come; over: told the last example */
+    /* of the texts that have come; over: told the last example */
+    uint32_t example_count, extra_count, bad_count, over_count;
     bool is_extra[TEXTS_EXAMPLES], is_refused;
     char why[512];
 };

@@ -138,7 +138,8 @@ static void admission_bloom__as_many_keys_as_it_is_for__takes_few_others(void **
     admission_close(&a);
 }
 
-/* Twelve counters a key, of as few bits as hold admit - 1, in lines of 64 bytes: a file's size says how many. */
+/* Twelve counters a key, of as few bits as hold admit - 1, in lines of 64 bytes:
+ * a file's size says how many. */
 static void admission_bloom__counters__have_as_few_bits_as_count_so_far(void **state)
 {
     (void)state;

@@ -157,7 +157,7 @@ static void rows_move(struct world *w, uint32_t rounds)
     for (uint32_t round = 0; round <= rounds; round++) {
         uint32_t *next = rows[round % 2], *last = rows[(round + 1) % 2], last_count = count[(round + 1) % 2];
         uint32_t next_count = round < rounds ? (uint32_t)(1 + test_random(&state) % FETCH_MAX) : 0;
-        /* Not those of the last round: they are still used. */
+        /* Not the rows of the last round: they are still used. */
         for (uint32_t i = 0; i < next_count; i++) do
                 next[i] = (uint32_t)(test_random(&state) % w->row_count);
             while (w->row[next[i]].is_resident);
@@ -256,7 +256,8 @@ static void rows_come_back_as_they_went(void **state)
     }
 }
 
-/* Keys that nobody has are taken for others', while cleaning moves those: none is found, and every row stays itself. */
+/* Keys that nobody has are taken for others', while cleaning moves the others' rows: none is found,
+ * and every row stays itself. */
 static void false_candidates_do_not_keep_cleaning_from_its_work(void **state)
 {
     (void)state;
@@ -278,7 +279,7 @@ static void false_candidates_do_not_keep_cleaning_from_its_work(void **state)
                 w.home,
                 &(struct home_row){.key = key_of(rows + round * asked_max + i), .span = nowhere[i], .is_copy = true});
         assert_ok(home_bring(w.home, &batch));
-        /* They are on their way, and what they read is cleaned meanwhile. */
+        /* The rows are on their way, and what they read is cleaned meanwhile. */
         for (uint32_t i = 0; i < asked_max; i++)
             if (w.row[some[i]].is_resident) assert_ok(row_put(&w, some[i]));
         while (!home_has_arrived(w.home, batch)) assert_ok(home_poll(w.home, true));
@@ -407,7 +408,8 @@ static void failure_of_a_drive_is_said(void **state)
     }
 }
 
-/* Rows of blocks that a save has had come back as saved; those behind them, of the same segment too, do not. */
+/* Rows of blocks that a save has had come back as saved; those behind them,
+ * of the same segment too, do not. */
 static void rows_of_given_stretches_come_back_as_saved(void **state)
 {
     (void)state;
@@ -442,7 +444,7 @@ static void full_disk_is_said(void **state)
     for (uint32_t r = 0; r <= rows; r++) w.row[r].is_made = w.row[r].is_resident = true;
     for (uint32_t r = 0; r < rows; r++) assert_ok(row_put(&w, r));
     assert_fails(FULL, "raise store.ssd", row_put(&w, rows));
-    /* It can be used when it is full, too: cleaning finds room for all that come and go. */
+    /* A full home can be used, too: cleaning finds room for all rows that come and go. */
     uint64_t random = 3;
     for (uint32_t round = 0; round < 60; round++) {
         static uint32_t some[330];

@@ -1,4 +1,4 @@
-/* The index of rows on disk: what was put in is found, at 95 % full, and nothing else but what shares a tag. */
+/* The index of rows on disk: what was put in is found, 95 % full, and nothing else but what shares a tag. */
 #include "tests/io/io_test.h"
 
 #include "io/store/cold_index.h"
@@ -68,7 +68,8 @@ static void full_index_finds_all(void **state)
     }
 }
 
-/* With short tags keys are taken for each other all the time, and yet everybody's own place is among the candidates. */
+/* With short tags keys are taken for each other all the time, and yet everybody's own
+ * place is among the candidates. */
 static void shared_tags_give_candidates(void **state)
 {
     (void)state;

@@ -198,7 +198,8 @@ static void filed__kept_rows__are_not_read_again(void **state)
         const uint64_t reads = home_counts(home, 0).read_count;
         static uint64_t before;
         if (i == 0) before = reads;
-        /* Those that shared their place with another's, of which one was kept: 4,000 places, of 4,500 rows. */
+        /* Only rows that shared a place with another row, of which one was kept, are read again:
+         * 4,000 places, of 4,500 rows. */
         if (i == 1) assert_in_range(reads - before, 0, before / 4);
     }
     home_close(home);

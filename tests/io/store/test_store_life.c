@@ -1,4 +1,5 @@
-/* Rows that come and go, at the store: whether a table is too full is known though rows are still on their way. */
+/* Rows that come and go, at the store: whether a table is too full is known though
+ * rows are still on their way. */
 #include "tests/io/io_test.h"
 
 #include "io/store/admission.h"
@@ -58,7 +59,7 @@ static void side_open(struct side *side, uint64_t row_max)
     ticket_place(&side->ticket, &side->arena, batch, shape, 1, &span, false);
 }
 
-/* In RAM, with a table of a row a key, that steps of so many keys are for. */
+/* In RAM, with a table of a row a key, for steps of `keys` keys. */
 static struct store *admitting_open(const struct row_life *life, uint32_t keys)
 {
     static const uint8_t serves = 1;

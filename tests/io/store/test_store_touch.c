@@ -67,7 +67,7 @@ static void store_touch__much_data__has_the_index_and_rows_ahead(void **state)
     if (!kernel_touches()) skip();
     struct store *store = store_of(128 * MIB);
     assert_ok(store_touch_start(store, 10000000));
-    /* The index is buckets, which are touched, and the places of rows, which are not: a sixth of it at most. */
+    /* The index is buckets, which are touched, and places of rows, which are not: a sixth at most. */
     resident_await("store index", planned_of("store index") / 6 * 5);
     resident_await("store rows", 16 * MIB);
     usleep(20000);

@@ -49,7 +49,8 @@ static void parallel_run__servers__pulls_computes_and_pushes(void **state)
     const struct parallel_job one = job_of(PARALLEL_SERVERS, 1, 1);
     assert_float_equal(step_of(one, 40, PLENTY, false), 11 + 1.8 + 11, NEAR);
     assert_float_equal(step_of(one, PLENTY, 40, false), 11 + 1.8 + 11, NEAR);
-    /* The convolution's 1 s of pulling is over before the rest's 10 s, and its push waits for that of the rest. */
+    /* The convolution's 1 s of pulling is over before the rest's 10 s,
+     * and its push waits for that of the rest. */
     assert_float_equal(step_of(one, 40, PLENTY, true), 11 + 0.4 + 0.8 + 10 + 1, NEAR);
     assert_float_equal(step_of(one, PLENTY, PLENTY, true), 1.8, NEAR);
 }

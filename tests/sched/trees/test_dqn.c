@@ -185,7 +185,8 @@ static struct course learned(enum dqn_reward reward, double noise, uint32_t epis
     return learned_seeing(DQN_AVERAGED, reward, noise, episodes, seed);
 }
 
-/* Nodes of a depth share a device, whatever else an agent does; it places few rows, and learns soon which is best. */
+/* Nodes of a depth share a device, whatever else an agent does; it places few rows,
+ * and learns soon which is best. */
 static void dqn_train__levels__share_a_device_and_learn_sooner(void **state)
 {
     (void)state;

@@ -15,7 +15,8 @@
 
 #define OUTPUT BINARY_KINDS
 
-/* A host that is quick with a node and slow with many, a card whose launch costs as much as four nodes of the host. */
+/* A host that is quick with a node and slow with many, a card whose launch costs as much
+ * as four nodes of the host. */
 static struct place_machine host_and_card(void)
 {
     struct place_machine m = {.device_count = 2, .is_together = true, .root_bytes = 1};

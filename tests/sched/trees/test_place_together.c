@@ -105,7 +105,8 @@ static void place_time__together_by_hand__is_right(void **state)
     assert_int_equal(card.launches, 3);
     assert_int_equal(card.transfers, 2);
     assert_float_equal(card.transfer_bytes, 34, 1e-12);
-    /* Leaves on 0 until 4, their 16 bytes on 1 at 8.5, two inner ones until 11.5, 8 bytes back at 14.5, the root. */
+    /* Leaves on 0 until 4, their 16 bytes on 1 at 8.5, two inner ones until 11.5,
+     * 8 bytes back at 14.5, the root. */
     const struct place_result mixed = took(&m, "0010010");
     assert_float_equal(mixed.seconds, 8.5 + 3 + 3 + 3, 1e-12);
     assert_int_equal(mixed.transfers, 2);

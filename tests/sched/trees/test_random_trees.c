@@ -1,4 +1,5 @@
-/* Random structures: as many nodes as asked for, values in their bounds and as the expressions say, repeatable. */
+/* Random structures: as many nodes as asked for, values in their bounds and as the
+ * expressions say, repeatable. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -84,7 +84,8 @@ static void place_time__by_hand__is_right(void **state)
     assert_int_equal(side.transfers, 1);
     assert_float_equal(side.transfer_bytes, 4, 0);
     assert_float_equal(took(&apart, "0001110").seconds, 1 + 1 + 3 + 2 + 2 + 2 + 2 + 3, 1e-12);
-    /* Leaves on 0 (done at 1, 2, 3, 4), inner ones on 1: the link gives a value each 1.5 from 1 on: 2.5, 4, 5.5, 7. */
+    /* Leaves on 0 (done at 1, 2, 3, 4), inner ones on 1: the link gives a value each 1.5
+     * from 1 on: 2.5, 4, 5.5, 7. */
     const struct place_result levels = took(&together, "0010011");
     assert_float_equal(levels.seconds, 7 + 2 + 2, 1e-12);
     assert_int_equal(levels.transfers, 4);

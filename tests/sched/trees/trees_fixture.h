@@ -18,7 +18,8 @@ struct trees_fixture {
     void *memory[2];
 };
 
-/* Everything lies in a block that the sanitizers know, each array to its last byte; filled with what is no zero. */
+/* Everything lies in a block that the sanitizers know, each array to its last byte;
+ * filled with what is no zero. */
 static inline void fixture_open(struct trees_fixture *f, size_t node_max, size_t edge_max)
 {
     for (int pass = 0; pass < 2; pass++) {

@@ -86,7 +86,8 @@ static void wave_run__one_worker__rate_by_hand(void **state)
     workers_model_free(&m);
 }
 
-/* A worker of one card computes 6 s, pushes 200 bytes and pulls them: within its node, or half of them elsewhere. */
+/* A worker of one card computes 6 s, pushes 200 bytes and pulls them: within its node,
+ * or half of them elsewhere. */
 static void wave_run__two_workers__exchange_by_hand(void **state)
 {
     (void)state;
@@ -108,7 +109,8 @@ static void wave_run__two_workers__exchange_by_hand(void **state)
     assert_true(r.node_bytes == 0);
     assert_close(r.waiting, 20);
     assert_close(r.idle, 20);
-    /* Half of the weights is on the other node, at half of 10 bytes/s: 20 s, the other half 5 s, besides in pushing. */
+    /* Half of the weights is on the other node, at half of 10 bytes/s:
+     * 20 s, the other half 5 s, besides in pushing. */
     run.placement = PLACEMENT_DEFAULT;
     r = ran(run);
     assert_close(r.rate, 2 * 8 / (6 + 20. + 25));

@@ -33,7 +33,8 @@ struct tree_call {
 struct tree_whole {
     float *of[OP_PARAMS_MAX];
 };
-/* Packing is worth it for WHOLE_BATCHES batches of at least WHOLE_ROWS rows; fewer rows read the weights in place. */
+/* Packing is worth it for WHOLE_BATCHES batches of at least WHOLE_ROWS rows;
+ * fewer rows read the weights in place. */
 #define WHOLE_BATCHES 2u
 #define WHOLE_ROWS    5u
 
@@ -45,7 +46,8 @@ ALWAYS_INLINE vf value_load(const float *from, uint32_t step, uint32_t i, size_t
 
 /* --- steps, forward --------------------------------------------------------------------------- */
 
-/* `op`, `act` and whether a and b are vectors are constants in every instance, so that a loop has nothing to decide. */
+/* `op`, `act` and whether a and b are vectors are constants in every instance,
+ * so that a loop has nothing to decide. */
 ALWAYS_INLINE void vector_forward(const enum cell_op op, const enum activation act, float *to, const float *a,
                                   const uint32_t step_a, const float *b, const uint32_t step_b, uint32_t i, size_t left)
 {
@@ -495,10 +497,11 @@ static struct tree_call batch_of(const struct tree_run *r, const struct tree_who
 {
     const struct tree_frame *f = &r->frame;
     uint32_t batch = f->batch[number], row = f->batch_begin[batch];
-    return (struct tree_call){
-        .run = r,
-        .whole = whole,
-         .kind = f->nodes.kind[f->node_at[row]], .row = row, .rows = f->batch_begin[batch + 1] - row};
+    return (struct tree_call){.run = r,
+                              .whole = whole,
+                              .kind = f->nodes.kind[f->node_at[row]],
+                              .row = row,
+                              .rows = f->batch_begin[batch + 1] - row};
 }
 
 struct whole_call {

@@ -15,7 +15,8 @@ struct norm_call {
 
 static size_t left_of(const struct norm_call *call, uint32_t at) { return at < call->in.cols ? call->in.cols - at : 0; }
 
-/* Mean and scale of the columns from `begin` on. A lane beyond the last column divides 0 by 0; nobody reads it. */
+/* Mean and scale of the columns from `begin` on. A lane beyond the last column
+ * divides 0 by 0; nobody reads it. */
 ALWAYS_INLINE void constants_of(const struct norm_call *call, uint32_t begin, vf mean[GROUP], vf scale[GROUP])
 {
     for (uint32_t v = 0; v < GROUP; v++) {

@@ -226,7 +226,7 @@ void KERNEL(dropout_backward_f32)(const struct cpu_work *work, const struct op_c
 
 /* --- busy ------------------------------------------------------------------------------------- */
 
-/* At 1,000 rounds a piece takes some 10 us: short against a stage's work, long against handing out a piece. */
+/* At 1,000 rounds a piece takes some 10 us: short against a stage's work, long against its handing out. */
 #define BUSY_ROWS 4u
 
 static void busy_piece(void *context, uint32_t piece, void *scratch)

@@ -21,7 +21,8 @@
 #define EXAMPLES_AHEAD 2u
 #define ROWS_AHEAD     48u
 #define LINES_AHEAD    96u /* ... but no more cache lines than these */
-/* Backward: keys of a block, whose gradients are asked for at once; uniques of one piece that lie side by side. */
+/* Backward: keys of a block, whose gradients are asked for at once;
+ * uniques of one piece that lie side by side. */
 #define BLOCK_KEYS  64u
 #define RUN_UNIQUES 16u
 /* Vectors of a row that are summed in registers at once. */
@@ -162,7 +163,7 @@ ALWAYS_INLINE void bag_rows(const struct bag_call *call, const float *value, flo
     memset(out, 0, (width - (end - begin) * dim) * sizeof *out);
 }
 
-/* Pools one field of one example into the columns at `out` and `argmax`; returns the number of its columns. */
+/* Pools one field of one example into the columns at `out` and `argmax`; returns how many columns. */
 ALWAYS_INLINE uint32_t bag_pool(const struct bag_call *call, const float *value, uint32_t s, float *out,
                                 uint32_t *argmax, uint32_t begin, uint32_t end)
 {
@@ -203,7 +204,7 @@ static void forward_any(const struct bag_call *call, uint32_t begin, uint32_t en
     }
 }
 
-/* Walks the keys of a piece's examples ahead of those that are pooled. */
+/* Walks the keys of a piece's examples ahead of the keys that are pooled. */
 struct ahead {
     uint32_t example, end_example, position, end; /* the keys that are left of the present example */
 };
@@ -433,8 +434,8 @@ static void backward_piece(void *context, uint32_t piece, void *scratch)
     }
 }
 
-/* Two pieces a member, raised to a power of two, but not so many that finding a piece's keys takes
- * longer than adding their gradients. */
+/* Two pieces a member, raised to a power of two, but fewer where finding a piece's keys would take longer
+ * than adding their gradients. */
 static uint32_t backward_piece_count(const struct cpu_work *work, uint32_t key_count)
 {
     uint32_t members = team_member_count(work->team), count = 1;

@@ -279,7 +279,8 @@ static void backward_piece(void *context, uint32_t piece, void *scratch)
         vectors_gather(call, b, e);
         for (uint32_t i = 0, rows = ROWS; i < call->vectors; i += rows) {
             while (rows > call->vectors) rows /= 2;
-            /* The last block begins earlier if it would end behind the last vector: sums that it repeats go nowhere. */
+            /* The last block begins earlier if it would end behind the last vector:
+             * sums that it repeats go nowhere. */
             uint32_t done = i + rows > call->vectors ? i + rows - call->vectors : 0;
             i -= done;
             for (uint32_t r = 0; r < done; r++) target[r].de = NULL;

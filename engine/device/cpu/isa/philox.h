@@ -25,7 +25,8 @@
 #define PHILOX_HIGH    1, 3
 #endif
 
-/* The counters of blocks: the lower and the upper half of an item, and a block's number. The fourth word is 0. */
+/* The counters of blocks: the lower and the upper half of an item, and a block's
+ * number. The fourth word is 0. */
 struct philox {
     vw word[3][PHILOX_VECTORS];
 };

@@ -237,7 +237,8 @@ ALWAYS_INLINE void tiles_whole(const struct tile_row *f, size_t left_row, size_t
     }
 }
 
-/* The three kinds of left factor, each with panels that are packed already, and with panels that these tiles pack. */
+/* The three kinds of left factor, each with panels that are packed already,
+ * and with panels that these tiles pack. */
 typedef void row_whole(const struct tile_row *f, bool goes_on, enum tile_end end);
 #define ROW_WHOLE(name, left_row, left_term, panel_term, packs, has_lanes)                                             \
     static __attribute__((noinline)) void name(const struct tile_row *f, bool goes_on, enum tile_end end)              \
@@ -326,7 +327,8 @@ struct block_ahead {
     uint32_t terms, cols;
 };
 
-/* Some terms of the next block's first panel: the part that tile i of `tiles`, one below the other, asks for. */
+/* Some terms of the next block's first panel: the part that tile i of `tiles`,
+ * one below the other, asks for. */
 static struct tile_far right_ahead(const struct product *p, const struct block_ahead *next, uint32_t i, uint32_t tiles)
 {
     uint32_t begin = (uint32_t)((uint64_t)next->terms * i / tiles),
@@ -464,7 +466,8 @@ static void block_multiply(const struct product *p, struct place at, const struc
     }
 }
 
-/* The blocks that lie in a member's scratch. Other ops may write there, but never such a number (PRODUCT_NUMBERS). */
+/* The blocks that lie in a member's scratch. Other ops may write there, but never such
+ * a number (PRODUCT_NUMBERS). */
 struct kept {
     uint64_t number;
     uint32_t col;
@@ -530,8 +533,7 @@ void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratc
     bool is_thin = p->whole == NULL && col_sums == NULL && p->lane_terms == 0 &&
                    (uint64_t)at.rows * groups <= THIN_ROWS && (p->right_col == 1 || p->left_term == 1);
     bool keeps = p->keeps && !is_thin;
-    bool is_kept = p->whole != NULL ||
-                   (keeps && col_sums == NULL && kept->number == p->number && kept->col == at.col);
+    bool is_kept = p->whole != NULL || (keeps && col_sums == NULL && kept->number == p->number && kept->col == at.col);
     enum block_way way = BLOCK_PACKED;
     if (is_thin)
         way = BLOCK_IN_PLACE; /* too few rows to be worth packing a panel for */
@@ -574,23 +576,22 @@ void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratc
 /* Cuts columns into blocks, each of which one member packs, then groups, then rows, so that every member has
  * the same number of units. Each piece packs its columns again unless they are kept, so there are no more
  * pieces than keep the members busy, and in step. */
-#define PIECES_EACH       2u
-#define PIECES_EACH_KEPT  8u
+#define PIECES_EACH      2u
+#define PIECES_EACH_KEPT 8u
 /* The first of a piece's strips is packed before anything is multiplied (bf16/block_amx.c). */
 #define PIECES_EACH_TILES 4u
 void KERNEL(product_cut)(struct product *p, uint32_t members)
 {
-    uint32_t col_chunks =
-        divide_up(p->cols, (p->end == PRODUCT_ADDS && p->lane_terms == 0) || p->bf16 != NULL ? ADDS_COLS
-                                                                                             : PRODUCT_COLS);
-    /* A right factor that is packed already can be cut by columns as well: few rows would not keep all members busy. */
+    uint32_t col_chunks = divide_up(
+        p->cols, (p->end == PRODUCT_ADDS && p->lane_terms == 0) || p->bf16 != NULL ? ADDS_COLS : PRODUCT_COLS);
+    /* A right factor that is packed already can be cut by columns as well:
+     * few rows would not keep all members busy. */
     if (p->whole != NULL && members > 1 && divide_up(p->rows, TILE) < PIECES_EACH * members)
         col_chunks = divide_up(col_chunks, members) * members;
     p->piece_cols = divide_up(divide_up(p->cols, PANEL), col_chunks) * PANEL;
     p->col_chunks = divide_up(p->cols, p->piece_cols);
-    p->keeps =
-        members > 1 && p->whole == NULL &&
-        (p->bf16 != NULL || (uint64_t)p->term_groups * p->terms * p->piece_cols <= PRODUCT_KEPT);
+    p->keeps = members > 1 && p->whole == NULL &&
+               (p->bf16 != NULL || (uint64_t)p->term_groups * p->terms * p->piece_cols <= PRODUCT_KEPT);
     uint32_t each = !p->keeps ? PIECES_EACH : tile_rows(p) > TILE ? PIECES_EACH_TILES : PIECES_EACH_KEPT;
     uint32_t wanted = members == 1 ? 1 : each * members;
     wanted = divide_up(wanted, p->col_chunks);

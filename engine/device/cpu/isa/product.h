@@ -44,7 +44,7 @@ struct product {
     float slope;                /* of leaky_relu                                                      */
     const float *output;        /* SLOPES: what the activation gave                                   */
     size_t output_row, output_group;
-    bool adds;       /* SLOPES                                                                              */
+    bool adds; /* SLOPES */
     /* ADDS: terms of each lane, where 2, 4, … lanes lie side by side (graph_lanes_join), at most
      * GRAPH_MICRO_USUAL terms in all; the lanes' sums are added along a tree. 0: there is one lane. */
     uint32_t lane_terms;
@@ -64,7 +64,8 @@ struct product {
     float *packed; /* [packed_floats], 64-byte aligned: set between product_cut() and product_pack()        */
 };
 
-/* Cuts the product into piece_count pieces for a team of `members`, and the packing before into pack_count pieces. */
+/* Cuts the product into piece_count pieces for a team of `members`, and the packing
+ * before into pack_count pieces. */
 void KERNEL(product_cut)(struct product *p, uint32_t members);
 /* Packs a piece. All pieces are packed before the first product_piece(). */
 void KERNEL(product_pack)(const struct product *p, uint32_t piece);

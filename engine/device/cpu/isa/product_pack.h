@@ -46,7 +46,7 @@ ALWAYS_INLINE void pack_rows_strip(float *panels, const float *right, size_t rig
 }
 
 static inline void pack_rows(float *panels, const float *right, size_t right_term, uint32_t terms, uint32_t cols,
-                      float *col_sums)
+                             float *col_sums)
 {
     uint32_t c = 0;
     for (; c + PACK_VECTORS * VF <= cols; c += PACK_VECTORS * VF) {
@@ -68,7 +68,8 @@ static inline void pack_rows(float *panels, const float *right, size_t right_ter
     }
 }
 
-/* Adds sums of lanes, a vector each, in their order along the tree; lane_vectors_end() returns the sum of all. */
+/* Adds sums of lanes, a vector each, in their order along the tree;
+ * lane_vectors_end() returns the sum of all. */
 struct lane_vectors {
     vf sum[LANE_LEVELS];
     uint32_t count, lane;
@@ -88,7 +89,7 @@ ALWAYS_INLINE vf lane_vectors_end(const struct lane_vectors *l)
 
 /* Adds to col_sums the sums of pack_rows(), lane by lane. */
 static __attribute__((noinline, unused)) void lanes_col_sums(const float *right, size_t right_term, uint32_t terms,
-                                                     uint32_t cols, uint32_t lane_terms, float *col_sums)
+                                                             uint32_t cols, uint32_t lane_terms, float *col_sums)
 {
     for (uint32_t c = 0; c < cols; c += VF) {
         struct lane_vectors lanes = {.count = 0};
@@ -151,7 +152,7 @@ ALWAYS_INLINE void panel_sum(const float *panel, uint32_t terms, vf both[2])
 
 /* Adds a packed panel's column sums to col_sums; sums of lanes are added along the tree first. */
 static __attribute__((noinline, unused)) void panel_sums(const float *panel, uint32_t terms, uint32_t lane_terms,
-                                                 float *col_sums)
+                                                         float *col_sums)
 {
     struct lane_vectors lanes[2] = {{.count = 0}, {.count = 0}};
     vf both[2];

@@ -47,7 +47,7 @@ ALWAYS_INLINE void thin_multiply(const uint32_t rows, const float *left, size_t 
 }
 
 static inline void tile_thin(uint32_t rows, const float *left, size_t left_row, const float *right, size_t right_col,
-                      uint32_t terms, float *sums)
+                             uint32_t terms, float *sums)
 {
     switch (rows) {
     case 1: thin_multiply(1, left, left_row, right, right_col, terms, sums); break;

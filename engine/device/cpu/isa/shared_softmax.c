@@ -104,18 +104,19 @@ static void pack_piece(void *context, uint32_t piece, void *scratch)
     }
 }
 
-/* Makes a piece's queries, times scale and inverse norm [PIECE_ROWS, D], then its logits [PIECE_ROWS, N_stride]. */
+/* Makes a piece's queries, times scale and inverse norm [PIECE_ROWS, D],
+ * then its logits [PIECE_ROWS, N_stride]. */
 static float *logits_make(const struct shared_call *call, uint32_t begin, uint32_t end, void *scratch)
 {
-    float *query = scratch, *logits = query + (size_t)PIECE_ROWS * call->at.D_stride;
+    const uint32_t N_stride = call->N_stride, D_stride = call->at.D_stride;
+    float *query = scratch, *logits = query + (size_t)PIECE_ROWS * D_stride;
     for (uint32_t b = begin; b < end; b++)
-        scaled(query + (size_t)(b - begin) * call->at.D_stride, row_of(call->q, b),
-               call->attr.scale * row_of(call->norm, b)[0], call->D);
-    KERNEL(rank_score_f32)(logits, call->N_stride, query, call->at.D_stride, end - begin, call->at.panels,
-                           call->N_stride / PANEL, call->D);
+        scaled(query + (size_t)(b - begin) * D_stride, row_of(call->q, b), call->attr.scale * row_of(call->norm, b)[0],
+               call->D);
+    KERNEL(rank_score_f32)(logits, N_stride, query, D_stride, end - begin, call->at.panels, N_stride / PANEL, call->D);
     for (uint32_t b = begin; b < end; b++) {
         const struct shared_keys own = shared_keys_of(call->c, call->n, b);
-        float *logits_b = logits + (size_t)(b - begin) * call->N_stride;
+        float *logits_b = logits + (size_t)(b - begin) * N_stride;
         for (uint32_t j = 0; own.count > 0 && j < call->N; j++)
             if (call->at.key[j] == own.key[0]) logits_b[j] = ABSENT;
     }
@@ -144,8 +145,8 @@ static void forward_piece(void *context, uint32_t piece, void *scratch)
         float similarity, target = target_logit(call, b, &similarity), *row = row_of(call->row, b);
         float greatest = KERNEL(rank_greatest_f32)(logits, call->N_stride);
         if (!(greatest > target)) greatest = target; /* a NaN stays */
-        const double sum = fmath_exp((double)target - (double)greatest) +
-                           KERNEL(rank_exp_sum_f32)(logits, call->N_stride, greatest);
+        const double sum =
+            fmath_exp((double)target - (double)greatest) + KERNEL(rank_exp_sum_f32)(logits, call->N_stride, greatest);
         const double loss = fmath_log(sum) - ((double)target - (double)greatest);
         row[LOSS_SAVED_LOSS] = (float)loss;
         row[LOSS_SAVED_GREATEST] = greatest;
@@ -154,7 +155,8 @@ static void forward_piece(void *context, uint32_t piece, void *scratch)
     }
 }
 
-/* Columns [d, d + chains * VF) of sums[r] = sum over i < count of weight[r * row + i * step] * x[i], each [D]. */
+/* Columns [d, d + chains * VF) of sums[r] = sum over i < count of weight[r * row +
+ * i * step] * x[i], each [D]. */
 ALWAYS_INLINE void sums_block(const uint32_t rows, const uint32_t chains, const float *weight, size_t row, size_t step,
                               uint32_t count, const float *x, uint32_t D, uint32_t d, float *sums, size_t sums_stride)
 {
@@ -214,7 +216,8 @@ static void gradient_put(const struct shared_call *call, float *grad, bool adds,
     }
 }
 
-/* Makes G's row from a row of logits: the loss's gradient, times scale. Returns the gradient of b's own target. */
+/* Makes G's row from a row of logits: the loss's gradient, times scale.
+ * Returns the gradient of b's own target. */
 static float dlogits_make(const struct shared_call *call, uint32_t b, const float *logits, float *G)
 {
     const float *row = row_of(call->row, b), scale = loss_scale(call->c, call->n, b) * call->attr.scale;

@@ -31,7 +31,8 @@ static struct softmax_loss_call call_of(const struct op_context *c, const struct
                                       .adds = op_din_adds(c, n, 0)};
 }
 
-/* Up to VF columns of a row from j on, corrected where there is log_q; `present`: all ones where a column counts. */
+/* Up to VF columns of a row from j on, corrected where there is log_q; `present`:
+ * all ones where a column counts. */
 ALWAYS_INLINE vf logits_load(const float *x, const float *log_q, uint32_t j, uint32_t cols, vi *present)
 {
     vi lane;

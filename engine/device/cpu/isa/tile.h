@@ -224,7 +224,7 @@ static inline enum tile_end tile_end_of(const struct product *p)
             }                                                                                                          \
         }                                                                                                              \
     }
-/* Brings a whole tile's sums to their end at `result`; slopes need `output`. `end` is any but TILE_BY_PARTS. */
+/* Ends a whole tile's sums at `result`; slopes need `output`. `end` is any but TILE_BY_PARTS. */
 ALWAYS_INLINE void tile_sums_end(enum tile_end end, vf sum[TILE][2], float *result, size_t result_row,
                                  const float *bias, const float *output, size_t output_row)
 {

@@ -15,7 +15,7 @@
 #include "graph/row_end.h"
 
 #define PIECE_FLOATS 4096u
-/* Rows of a piece: enough that those at its beginning, which nobody has asked for ahead, do not count. */
+/* Rows of a piece: enough that rows at its beginning, which nobody has asked for ahead, do not count. */
 #define PIECE_ROWS_MIN 128u
 #define PIECE_ROWS_MAX 4096u
 /* Rows are asked for ROWS_AHEAD ahead, but at most LINES_AHEAD cache lines, into the second cache; ... */
@@ -207,7 +207,8 @@ ALWAYS_INLINE vf lanes_take_bf16(const struct sums *sums, size_t at, size_t left
     return sum;
 }
 
-/* The home of the sums of floats from `at` on: the first lane's first use; of a row, the last lane's first use. */
+/* The home of the sums of floats from `at` on: the first lane's first use;
+ * of a row, the last lane's first use. */
 ALWAYS_INLINE float *sums_home(const struct sums *sums, size_t at)
 {
     return sums->grad[0] + (sums->lane_rows ? (size_t)sums->last * sums->dim : 0) + at;
@@ -249,7 +250,8 @@ ALWAYS_INLINE void run_each(const struct rule *rule, float *weight, float *state
     }
 }
 
-/* A row, whose state is one float. Its gradients, as the rule sees them, lie for a while in place of the sums. */
+/* A row, whose state is one float. Its gradients, as the rule sees them,
+ * lie for a while in place of the sums. */
 ALWAYS_INLINE void run_adagrad_row(const struct rule *rule, float *weight, float *state, size_t state_stride,
                                    const struct sums *sums, size_t at, size_t count)
 {
@@ -384,7 +386,8 @@ ALWAYS_INLINE void rows_plain_of(const struct rows_call *call, uint32_t piece, r
     }
 }
 
-/* Room for the noise of some rows, at least of one of the greatest width. A vector may be read behind the room. */
+/* Room for the noise of some rows, at least of one of the greatest width.
+ * A vector may be read behind the room. */
 struct noise_room {
     uint16_t half[ROW_BF16_DIM_MAX + VF];
 };

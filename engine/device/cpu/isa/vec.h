@@ -18,13 +18,13 @@
 #include <string.h>
 
 #if defined(__AVX512F__)
-#define VF 16
+#define VF      16
 #define VECTORS avx512
 #elif defined(__AVX2__)
-#define VF 8
+#define VF      8
 #define VECTORS avx2
 #else
-#define VF 4
+#define VF      4
 #define VECTORS base
 #endif
 
@@ -36,8 +36,8 @@ typedef uint64_t vw __attribute__((vector_size(4 * VF)));
 typedef float vf_memory __attribute__((vector_size(4 * VF), aligned(4), may_alias));
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
-/* KERNEL(fc_forward_f32) is fc_forward_f32_avx2 in the compilation for avx2; in all those with vectors of 16,
- * which differ in bfloat16 alone (bf16/), fc_forward_f32_avx512. */
+/* KERNEL(fc_forward_f32) is fc_forward_f32_avx2 in the compilation for avx2; in all compilations with vectors
+ * of 16, which differ in bfloat16 alone (bf16/), fc_forward_f32_avx512. */
 #define KERNEL_PASTE(name, isa)  name##_##isa
 #define KERNEL_EXPAND(name, isa) KERNEL_PASTE(name, isa)
 #define KERNEL(name)             KERNEL_EXPAND(name, VECTORS)

@@ -277,7 +277,7 @@ status __wrap_gpu_open(uint32_t index, struct gpu **gpu)
     return ST_OK;
 }
 
-/* At the beginning of a test: nothing is refused, and cards that a failed test has left open are none of it. */
+/* At the beginning of a test: nothing is refused, and cards that a failed test left open do not count. */
 FIXTURE static void cards_begin(void)
 {
     card_refuse_nothing();
@@ -287,8 +287,8 @@ FIXTURE static uint64_t card_calls(uint32_t card, enum card_call call)
 {
     return atomic_load(&cards_seen[card].calls[call]);
 }
-/* So many cards of `bytes` each (0: as much as the host gives), which do their work in an order that the seed
- * draws. For those opened later. */
+/* Cards opened later are `count` cards of `bytes` each (0: as much as the host gives), which do their work in
+ * an order that the seed draws. */
 FIXTURE static void cards_are(uint32_t count, uint64_t bytes, uint64_t seed)
 {
     char text[3][24];

@@ -169,7 +169,8 @@ static void card_measure__slower_as_a_whole__rows_have_what_is_beyond_the_others
 {
     (void)state;
     LONG_SKIP();
-    /* Two micro-batches between two looks: 6.5 ms are half of a figure more than the six of the other layers. */
+    /* Two micro-batches between two looks: 6.5 ms are half of a figure more
+     * than the six of the other layers. */
     static const struct {
         uint32_t step_ns;
         double share;
@@ -196,7 +197,8 @@ static void card_measure__less_time__fewer_samples(void **state)
 {
     (void)state;
     LONG_SKIP();
-    /* Looks of a figure: one at first, one after warming up, then three a sample, of which the last sees 1 + 3 n ms. */
+    /* Looks of a figure: one at first, one after warming up, then three a sample,
+     * of which the last sees 1 + 3 n ms. */
     static const struct {
         double limit;
         uint32_t samples;

@@ -169,7 +169,8 @@ static uint32_t number_is_back(float x, float number)
     return bits_of(x) != SCRIBBLE;
 }
 
-/* Exactly the floats that the parts of the cards `settled` have, and their state, are back; of other stages none. */
+/* Exactly the floats that the parts of the cards `settled` have, and their state,
+ * are back; of other stages none. */
 static void model_check(const struct by_hand *h, const bool *settled)
 {
     const struct model *m = &h->t.model;
@@ -426,7 +427,8 @@ static void submit__card_refuses_a_launch__waits_for_what_was_given_fault(void *
     hand_end(&h);
 }
 
-/* Whichever call fails: its message, and all that was taken is given back (a card that is closed checks that). */
+/* Whichever call fails: its message, and all that was taken is given back (a card
+ * that is closed checks that). */
 static void open__a_call_fails__gives_all_back_fault(void **state)
 {
     (void)state;

@@ -1,4 +1,5 @@
-/* An fc of one node, what it is tried with in bfloat16, and a matrix unit in plain C. Included behind cmocka.h. */
+/* An fc of one node, what it is tried with in bfloat16, and a matrix unit in plain C.
+ * Included behind cmocka.h. */
 #ifndef HETERPS_TESTS_ENGINE_CPU_FC_CASE_H
 #define HETERPS_TESTS_ENGINE_CPU_FC_CASE_H
 
@@ -33,7 +34,7 @@ static inline void fc_build(struct fixture *f, const void *params)
               adds);
 }
 
-/* `sum` and `count` more terms, as tiles add them: 32 at a time, the even and the odd ones in a chain each. */
+/* `sum` and `count` more terms, as tiles add them: 32 at a time, even and odd ones in a chain each. */
 static inline float amx_sum(float sum, const float *left, size_t left_step, const float *right, size_t right_step,
                             uint32_t count)
 {
@@ -125,7 +126,7 @@ static inline void fc_bf16_check(void (*run)(struct fixture *), int isa, int end
         }
 }
 
-/* More rows than there is room for their sums to wait for the next terms, and enough columns; of one member. */
+/* More rows than there is room for their sums to wait for the next terms, enough columns; one member. */
 static inline void fc_bf16_many_check(void (*run)(struct fixture *), int isa, int end)
 {
     struct fc_params p = {530,

@@ -1,4 +1,5 @@
-/* What tests of kernels share: how many threads a team has, and how floats are compared. Included behind cmocka.h. */
+/* What tests of kernels share: how many threads a team has, and how floats are compared.
+ * Included behind cmocka.h. */
 #ifndef HETERPS_TESTS_ENGINE_CPU_KERNEL_CHECK_H
 #define HETERPS_TESTS_ENGINE_CPU_KERNEL_CHECK_H
 
@@ -16,7 +17,8 @@ static const uint32_t members_tried[] = {1, 2, 3, 5};
 
 #define EXACT         0.0
 
-/* Fails unless a is b, gaps between rows included: to the bit, or within tolerance of 1 + |b|; NaNs are equal. */
+/* Fails unless a is b, gaps between rows included: to the bit, or within tolerance
+ * of 1 + |b|; NaNs are equal. */
 static inline void floats_compare(const char *what, const float *a, const float *b, size_t rows, size_t cols,
                                   size_t stride, double tolerance)
 {

@@ -49,7 +49,7 @@ static void experts__odd_shapes__equals_reference(void **state)
 {
     (void)state;
     /* B, K, E, units, hidden, top */
-    static const uint32_t shapes[][6] = {{1, 1, 1, 1, 0, 1},   {5, 3, 2, 4, 0, 2},    {33, 17, 8, 9, 12, 2},
+    static const uint32_t shapes[][6] = {{1, 1, 1, 1, 0, 1},    {5, 3, 2, 4, 0, 2},     {33, 17, 8, 9, 12, 2},
                                          {40, 33, 5, 16, 0, 5}, {70, 20, 24, 7, 19, 3}, {150, 40, 3, 70, 33, 1}};
     char what[96];
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)

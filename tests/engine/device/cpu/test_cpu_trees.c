@@ -138,7 +138,8 @@ static void tree__whole_tiles__equals_reference(void **state)
     text_check(&wide, 9, SEED);
 }
 
-/* Batches of the first tree's nodes after a forward pass, and its gradients' begin, which finds what has been saved. */
+/* Batches of the first tree's nodes after a forward pass, and its gradients' begin,
+ * which finds what has been saved. */
 static uint32_t batches_of(const struct graph *g, uint64_t seed)
 {
     struct rig r;

@@ -240,8 +240,8 @@ static void shared_build(struct fixture *f, const void *params)
     struct hand_tensors saved = {2,
                                  {hand_tensor(h, shared->B, LOSS_SAVED_COLS, LOSS_SAVED_COLS),
                                   hand_tensor(h, shared->B, 1 + keys, 1 + keys + shared->gap)}};
-    const struct shared_softmax_attr attr = {
-        .loss = {.weight = 0.75f}, .match = {.similarity = shared->is_cosine, .scale = 1.5f, .eps = 0.01f}};
+    const struct shared_softmax_attr attr = {.loss = {.weight = 0.75f},
+                                             .match = {.similarity = shared->is_cosine, .scale = 1.5f, .eps = 0.01f}};
     const struct hand_tensors in = {3, {q, c, hand_field(h, 0)}};
     hand_node(h, OP_ID_shared_softmax, in, (struct hand_tensors){0}, out, saved, &attr, sizeof attr, adds);
 }
@@ -249,7 +249,7 @@ static void shared_build(struct fixture *f, const void *params)
 static void shared_softmax__odd_shapes__equals_reference(void **state)
 {
     (void)state;
-    static const uint32_t shapes[][3] = {{1, 1, 1},   {3, 4, 2},  {2, 16, 5},  {17, 17, 3}, {37, 64, 2},
+    static const uint32_t shapes[][3] = {{1, 1, 1},   {3, 4, 2},   {2, 16, 5}, {17, 17, 3}, {37, 64, 2},
                                          {33, 70, 1}, {5, 130, 9}, {70, 8, 1}, {16, 33, 40}};
     char what[96];
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)

@@ -88,7 +88,8 @@ static void products__few_rows__are_those_among_many(void **state)
     }
 }
 
-/* What marks a scratch as a product's, now and after any number of them, is never a float that an op wrote there. */
+/* What marks a scratch as a product's, now and after any number of them,
+ * is never a float that an op wrote there. */
 static void product_numbers__upper_half__is_a_signalling_nan(void **state)
 {
     (void)state;

@@ -89,7 +89,7 @@ static void count_piece(void *context, uint32_t piece, void *scratch)
     ((uint32_t *)context)[piece]++;
 }
 
-/* Runs so short that members come late for most of them, and now and then a pause in which all fall asleep. */
+/* Runs so short that members come late for most of them, with some pauses in which all fall asleep. */
 static void team_run__many_short_runs__lose_and_repeat_nothing(void **state)
 {
     (void)state;

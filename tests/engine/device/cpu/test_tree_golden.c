@@ -78,7 +78,8 @@ static void array_check(char **rest, const char *name, const float *found, uint3
                  sums[0], sums[1], norm);
 }
 
-/* One tree as a micro-batch of its own, without a store: the words' vectors are set where the embedding would. */
+/* One tree as a micro-batch of its own, without a store: the words' vectors are set
+ * where the embedding would. */
 struct one_tree {
     const struct graph *g;
     const struct graph_node *tree;

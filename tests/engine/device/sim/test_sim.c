@@ -69,7 +69,9 @@ static void hand_open(struct hand *h, const char *stages, const char *const *set
     for (uint32_t next = 0; sscanf(stages, " %c%u%n", &kind, &last, &length) == 2; stages += length, next = last + 1)
         h->stages[h->t.plan.stage_count++] = (struct plan_stage){.first_layer = next,
                                                                  .last_layer = last,
-                                                                 .type = kind == 'c' ? 0 : kind == 's' ? 1 : 2,
+                                                                 .type = kind == 'c'   ? 0
+                                                                         : kind == 's' ? 1
+                                                                                       : 2,
                                                                  .k = kind == 'c' ? 1 : 3,
                                                                  .replicas = 1,
                                                                  .et = ET};
@@ -138,7 +140,8 @@ static void sim__any_stages__moves_what_crosses_the_cuts(void **state)
     }
 }
 
-/* Rows, parameters and losses of what is on sim do not move, and what is on cpu beside it trains on finite numbers. */
+/* Rows, parameters and losses of what is on sim do not move, and what is on cpu beside it
+ * trains on finite numbers. */
 static void sim__loss_on_sim__is_zero_and_nothing_moves(void **state)
 {
     (void)state;
@@ -174,14 +177,13 @@ struct single {
 static void task_open(struct single *k, const char *slow, double et, double time_scale)
 {
     memset(k, 0, sizeof *k);
-    assert_ok(
-        graph_compile(&k->graph, "test.cfg",
-                      "[data]\ndense = I1\n[fc a]\ninput = dense\nunits = 2\n[relu r]\ninput = a\n"
-                      "[fc y]\ninput = r\nunits = 1\n[loss l]\ninput = y\n[train]\nbatch = 4\n",
-                      sizeof "[data]\ndense = I1\n[fc a]\ninput = dense\nunits = 2\n[relu r]\ninput = a\n"
-                             "[fc y]\ninput = r\nunits = 1\n[loss l]\ninput = y\n[train]\nbatch = 4\n" -
-                          1,
-                      NULL, 0, NULL));
+    assert_ok(graph_compile(&k->graph, "test.cfg",
+                            "[data]\ndense = I1\n[fc a]\ninput = dense\nunits = 2\n[relu r]\ninput = a\n"
+                            "[fc y]\ninput = r\nunits = 1\n[loss l]\ninput = y\n[train]\nbatch = 4\n",
+                            sizeof "[data]\ndense = I1\n[fc a]\ninput = dense\nunits = 2\n[relu r]\ninput = a\n"
+                                   "[fc y]\ninput = r\nunits = 1\n[loss l]\ninput = y\n[train]\nbatch = 4\n" -
+                                1,
+                            NULL, 0, NULL));
     assert_true(k->graph.tensor_count <= 64);
     k->memory = calloc(4096, sizeof *k->memory);
     assert_non_null(k->memory);

@@ -301,7 +301,7 @@ static void panel_multiply(const struct amx_block *b, uint32_t r, uint32_t rows,
 }
 
 void SET_KERNEL(product_bf16_block)(const struct product *p, struct product_place at, struct terms of,
-                                const struct bf16_arrays *to)
+                                    const struct bf16_arrays *to)
 {
     size_t panel_words = packed_panel_words(p), steps_all = steps_of(p->terms, true);
     const float *right = p->packed;

@@ -38,7 +38,8 @@ ALWAYS_INLINE void left_pack(const struct product *p, float *words, const float 
     }
 }
 
-/* A tile's packed factors, the sums that it goes on from (PANEL apart, or NULL), and what it asks for meanwhile. */
+/* A tile's packed factors, the sums that it goes on from (PANEL apart, or NULL),
+ * and what it asks for meanwhile. */
 struct bf16_tile {
     const float *left, *panel, *sums;
     uint32_t steps;
@@ -71,7 +72,8 @@ BF16_WHOLE(whole_across_pairs, HAS_PAIRS, 1, VF)
 static bf16_whole *const bf16_wholes[2][2] = {{whole_across_single, whole_across_pairs},
                                               {whole_along_single, whole_along_pairs}};
 
-/* A part of a tile: fewer rows or columns, or an end of many kinds. Its sums, PANEL apart, begin or go on in `sums`. */
+/* A part of a tile: fewer rows or columns, or an end of many kinds. Its sums, PANEL apart,
+ * begin or go on in `sums`. */
 static void tile_part(const struct bf16_tile *f, uint32_t rows, uint32_t cols, bool is_along, bool is_pairs,
                       float *sums)
 {
@@ -126,7 +128,7 @@ static void panel_ask(const float *panel, uint32_t steps, uint32_t i, uint32_t p
 
 /* Multiplies rows x columns `at`, of one group, by one block of terms. */
 void SET_KERNEL(product_bf16_block)(const struct product *p, struct product_place at, struct terms of,
-                                const struct bf16_arrays *to)
+                                    const struct bf16_arrays *to)
 {
     size_t panel_words = packed_panel_words(p), steps_all = steps_of(p->terms, p->is_pairs);
     uint32_t panels = (at.cols + PANEL - 1) / PANEL, tiles = (at.rows + TILE - 1) / TILE,
@@ -163,7 +165,7 @@ void SET_KERNEL(product_bf16_block)(const struct product *p, struct product_plac
             uint32_t cols = at.cols - c * PANEL < PANEL ? at.cols - c * PANEL : PANEL;
             float *waiting = to->waiting + ((size_t)i * panels + c) * (TILE * PANEL),
                   *tile_result = result + r * p->result_row + c * PANEL;
-            /* Field by field: a load that spans a wider store would wait for all results of the tile before. */
+            /* Field by field: a load that spans a wider store would wait for all results of the last tile. */
             tile.panel = right + c * panel_words;
             tile.sums = of.is_first ? NULL : waiting;
             tile.ahead.result = tile.ahead.output = NULL;

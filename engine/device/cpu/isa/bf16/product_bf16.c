@@ -71,7 +71,8 @@ static void cut(struct product *p, uint32_t members)
     p->pack_panels = each < PACK_PANELS ? each : PACK_PANELS;
     p->pack_count = (panels + p->pack_panels - 1) / p->pack_panels;
     p->packed_floats = panels * packed_panel_words(p);
-    /* A single member that needs each block once packs it before it multiplies, and finds it in its second cache. */
+    /* A single member that needs each block once packs it before it multiplies,
+     * and finds it in its second cache. */
     if (members == 1 && p->rows > 0 && p->row_groups == 1 &&
         (first.is_last || p->rows <= rows_waiting(p, PRODUCT_KEPT))) {
         p->pack_count = 0;

@@ -1,4 +1,5 @@
-/* Products whose factors enter as bfloat16 (graph/op_fc.c says what is rounded and in which order terms are added). */
+/* Products whose factors enter as bfloat16 (graph/op_fc.c says what is rounded and in
+ * which order terms are added). */
 #ifndef HETERPS_ENGINE_DEVICE_CPU_ISA_BF16_PRODUCT_BF16_H
 #define HETERPS_ENGINE_DEVICE_CPU_ISA_BF16_PRODUCT_BF16_H
 
@@ -8,7 +9,7 @@
  * compilation for the set's vectors, as elsewhere. */
 #define SET_KERNEL(name) KERNEL_EXPAND(name, ISA)
 
-#define BF16_ROWS (HAS_TILES ? 32u : TILE) /* bf16_products.rows */
+#define BF16_ROWS        (HAS_TILES ? 32u : TILE) /* bf16_products.rows */
 
 /* Terms of a product: [begin, begin + count) of group `group`. */
 struct terms {
@@ -22,7 +23,8 @@ struct bf16_arrays {
     vf *col_sums; /* of a piece that packs the right factor itself; or NULL */
 };
 
-/* Multiplies rows x columns `at`, of one group, by one block of terms: block_bf16.c, or with tiles block_amx.c. */
+/* Multiplies rows x columns `at`, of one group, by one block of terms: block_bf16.c,
+ * or with tiles block_amx.c. */
 void SET_KERNEL(product_bf16_block)(const struct product *p, struct product_place at, struct terms of,
                                     const struct bf16_arrays *to);
 /* bf16_products.pairs_are_faster, in the same two files. */
