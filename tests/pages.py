@@ -55,8 +55,8 @@ NOT_RUN = [
     ("heterps-run bench train", "long; tests/e2e/test_bench.sh runs --quick"),
 ]
 # Commands within a sentence or a table: how they begin, without "heterps-run" and without variables but TESTS and MODE,
-# and what keeps CI from running them as they stand there, or a test that runs one that begins so; {a,b} stands for a
-# and for b.
+# and what keeps CI from running them as they stand there, or the tests that run one that begins so, which together name
+# its flags and subjects; {a,b} stands for a and for b.
 # Where several lines fit, of NOT_RUN, too, the longest one counts.
 QUIET = "its figures take minutes, on a machine without other work"
 INLINE = [
@@ -75,6 +75,7 @@ INLINE = [
     ("build/release/tests/bench/", QUIET + "; .ci/run builds it"),
     ("sh tests/gpu.sh", "a card; tests/e2e/test_gpu_script.sh runs it on an emulated driver"),
     ("python3 tests/pages.py", "tests/e2e/test_pages.sh runs it"),
+    ("python3 tests/pages.py --list", "a list for people, which tests nothing"),
     ("python3 tests/bench/{figure11,slowdown}.py", QUIET),
     ("python3 tests/bench/{cpu,rows,sums}_table.py", "other programs, which it is compared with, and half an hour"),
     ("sh tests/bench/saves.sh", QUIET),
@@ -99,19 +100,25 @@ INLINE = [
     ("GRAPH", "a training, as tests/e2e/test_train.sh has many"),
     ("graph.bin --cluster", "tests/e2e/test_plan.sh runs it"),
     ("eval", "tests/e2e/test_eval_sets.sh runs it"),
+    ("eval {GRAPH,--held-out}", "tests/e2e/test_eval_sets.sh and test_readers.sh run it"),
     ("predict", "tests/e2e/test_columns.sh runs it"),
+    ("predict --tree-nodes", "tests/e2e/test_trees.sh runs it"),
     ("serve", "tests/e2e/test_serve.sh runs it"),
     ("export {GRAPH --model DIR --for,--for} serving", "tests/e2e/test_lean.sh runs it"),
     ("export", "tests/e2e/test_onnx.sh runs it"),
+    ("export GRAPH --model DIR -o DIR2", "tests/e2e/test_import.sh runs it"),
     ("import", "tests/e2e/test_import.sh runs it"),
     ("inspect", "tests/e2e/test_inspect.sh runs it"),
     ("fsck", "tests/e2e/test_fsck.sh runs it"),
     ("gen", "tests/e2e/test_gen.sh runs it"),
+    ("gen mathfunc", "tests/e2e/test_trees.sh runs it"),
     ("doctor --cluster", "tests/e2e/test_doctor_cluster.sh runs it"),
     ("doctor", "tests/e2e/test_doctor.sh runs it"),
     ("devices", "tests/e2e/test_devices.sh runs it"),
     ("bench", QUIET + "; tests/e2e/test_bench.sh runs it with --quick"),
+    ("bench parse criteo-cached", "tests/engine/bench/test_subjects.c runs it"),
     ("launch", "tests/e2e/test_nodes.sh runs it"),
+    ("launch --hosts … -- doctor", "a cluster; tests/e2e/test_doctor_cluster.sh and test_hosts.sh run it, each a half"),
     ("trace", "tests/e2e/test_trace_nodes.sh runs it"),
     ("key", "tests/e2e/test_cluster_key.sh runs it"),
     ("profile", "tests/e2e/test_profile.sh runs it"),
@@ -121,6 +128,8 @@ INLINE = [
     ("pretrain", "tests/e2e/test_plan.sh runs it"),
     ("VERB --help", "tests/e2e/flags.sh runs it"),
     ("help", "tests/e2e/test_cli.sh runs it"),
+    ("help notices", "tests/e2e/test_install.sh runs it"),
+    ("help settings.md", "tests/e2e/test_defaults.sh runs it"),
 ]
 PROGRAMS = r"(?:heterps-run|\./build\.sh|sh|curl|python3|torchrun|srun|mpiexec)\b"
 
@@ -272,7 +281,7 @@ inline, wrong = [], []
 for page in PAGES:
     for n, line in enumerate(prose_of(page), 1):
         for span in re.findall(r"`([^`]+)`", line):
-            m = re.match(r"(?:[^|]*\| |(?:[A-Z_]+=\S+ )*)heterps-run (.*)", span) or re.match(rf"((?:GRAPH|{'|'.join(flags)}) .*)", span)
+            m = re.match(r"(?:[^|]*\| |(?:[A-Z_]+=\S+ )*)heterps-run (.*)", span) or re.match(rf"((?:GRAPH|{'|'.join(flags)}) \S.*)", span)
             if m and (why := flags_wrong(words_of(m[1]))):
                 wrong.append(f"{page}:{n}: {span}: {why}")
             if m or re.match(r"(?:[A-Z_]+=(?:'[^']*'|\S+) )*(?:\./build\.sh|sh|python3|curl|torchrun|srun|mpiexec|build/\S+)(?: |$)", span):
@@ -305,14 +314,34 @@ check("every command of a block is run here or has its reason", wrong)
 check("every command within a sentence or a table has its reason", [f"{page}:{n}: {span}: give it a reason in INLINE" for page, n, span, (start, _) in inline if not start])
 used = {start for _, _, _, (start, _) in inline} | {start.removeprefix("heterps-run ") for start, _ in NOT_RUN if any(c[2].startswith(start) for c in commands)}
 check("every reason is of a command", [start for start, _ in reasons() if start not in used])
-wrong, outside = [], {start.removeprefix("heterps-run ") for start, _ in NOT_RUN}
-for start, why in reasons():
-    for test, runs in re.findall(r"(tests/\S+\.(?:sh|c))( runs it)?", why):
-        word = re.split(r"[ /]", start.strip())[-1]
-        if not os.path.isfile(test):
-            wrong.append(f"{start}: there is no {test}")
-        elif runs and start not in outside and not re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", open(test, encoding="utf-8").read()):
-            wrong.append(f"{start}: {test} does not name {word}")
+
+
+def tests_of(why):
+    """The files of tests that a reason names; one without a folder lies in tests/e2e."""
+    return [name if "/" in name else f"tests/e2e/{name}" for name in re.findall(r"tests/\S+\.(?:sh|c)\b|\btest_\w+\.(?:sh|c)\b", why)]
+
+
+def names_of(span):
+    """What a test that runs the command must name: verb and subject together, but bench's; each flag, together with its
+    value where this is a word; programs without their folder."""
+    words = [word.strip("[]").partition("=")[0] for word in words_of(re.sub(r"^.*\bheterps-run ", "", span))]
+    found = []
+    for i, word in enumerate(words):
+        after = words[i + 1] if i + 1 < len(words) else ""
+        pair = re.fullmatch(r"[a-z-]+(\.md)?", after) and not after.startswith("-") and word != "bench" and (word in flags or word == "help" or re.match(r"--[a-z]", word))
+        if pair or re.fullmatch(r"--[a-z-]+|[a-z-]+(\.md)?", word) and word not in ("python3", "sh"):
+            found.append(f"{word} {after}" if pair else word)
+        elif m := re.fullmatch(r"(?:tests|build)/(?:\S*/)?([\w-]+(?:\.sh|\.py)?)", word):
+            found.append(m[1])
+    return found
+
+
+wrong = [f"{start}: there is no {test}" for start, why in reasons() for test in tests_of(why) if not os.path.isfile(test)]
+for page, n, span, (start, why) in inline:
+    if why and tests_of(why) and re.search(r"\bruns? it\b", why):
+        told = "".join(open(test, encoding="utf-8").read() for test in tests_of(why) if os.path.isfile(test))
+        missing = [name for name in names_of(span) if not re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", told)]
+        wrong += [f"{page}:{n}: {span}: {' and '.join(tests_of(why))} does not name {', '.join(missing)}"] if missing else []
 check("tests that reasons name exist, and name what they run", wrong)
 
 if "--list" in sys.argv:
