@@ -114,6 +114,7 @@ INLINE = [
     ("gen mathfunc", "tests/e2e/test_trees.sh runs it"),
     ("doctor --cluster", "tests/e2e/test_doctor_cluster.sh runs it"),
     ("doctor", "tests/e2e/test_doctor.sh runs it"),
+    ("plan-memory", "tests/e2e/test_doctor.sh runs it"),
     ("devices", "tests/e2e/test_devices.sh runs it"),
     ("bench", QUIET + "; tests/e2e/test_bench.sh runs it with --quick"),
     ("bench parse criteo-cached", "tests/engine/bench/test_subjects.c runs it"),
@@ -235,7 +236,7 @@ for line in open("tests/golden/flags", encoding="utf-8"):
         flags[verb] = set()
     elif m := re.match(r"  (-\S+)", line):
         flags[verb].add(m[1])
-EXTRA = {"help": set(), "plan-memory": flags["train"] | flags.get("plan-memory", set()), "doctor": flags["doctor"] | flags["train"] | {"--cluster", "--wait"}}
+EXTRA = {"help": set(), "doctor": flags["doctor"] | flags["train"] | {"--cluster", "--wait"}}
 
 
 def flags_wrong(words):

@@ -20,6 +20,7 @@ same 'four files are installed' 4 "$(find "$into" -type f | wc -l)"
 zcat "$share/man/man1/heterps-run.1.gz" >"$work/page"
 sed 's/\\-/-/g' "$work/page" >"$work/plain"
 missing= verbs=$("$HETERPS" help | sed -n 's/^  \([a-z-]*\)  .*/\1/p' | grep -v '^heterps-run$')
+same 'help lists plan-memory, its longest name, as it does the others' plan-memory "$(echo "$verbs" | grep -x plan-memory)"
 for verb in $verbs; do
     grep -q "^\.SS \"$verb[ \"]" "$work/plain" || missing="$missing $verb"
     for flag in $("$HETERPS" "$verb" --help | sed -n 's/^  \(--*[a-zA-Z-]*\) .*/\1/p'); do
