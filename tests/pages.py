@@ -98,6 +98,10 @@ INLINE = [
     ("python3 tests/quality/mutate.py", "hours; tests/e2e/test_mutate.sh runs it on a tree of one function"),
     ("python3 tests/quality/{loss,serve_load,waves_auc}.py", QUIET),
     ("python3 tests/quality/{defaults,trees_import,trees_peers,trees_sst}.py DATA", "real data, and minutes; PyTorch or others, which it is compared with"),
+    ("… --only", "the command of the line above it"),
+    ("grep -rE", "this test looks for its words"),
+    ("grep -o", "a figure of a trace; tests/e2e/test_trace_nodes.sh reads the same"),
+    ("systemctl", "systemd; tests/e2e/test_install.sh reads the unit"),
     ("compile", "tests/e2e/test_samples.sh runs it"),
     ("GRAPH", "a training, as tests/e2e/test_train.sh has many"),
     ("graph.bin --cluster", "tests/e2e/test_plan.sh runs it"),
@@ -179,6 +183,12 @@ def prose_of(page):
             if i < len(lines):
                 lines[i] = ""
     return lines
+
+
+def spans_of(page):
+    """[(line number, code within a sentence or a table)]; a span that crosses a line has a blank there."""
+    prose = "\n".join(prose_of(page))
+    return [(prose.count("\n", 0, m.start()) + 1, re.sub(r"\s*\n\s*", " ", m[1])) for m in re.finditer(r"`((?:[^`\n]|\n(?!\s*\n))+)`", prose)]
 
 
 def slugs(page):
@@ -282,17 +292,20 @@ def reason_of(command):
 
 inline, wrong = [], []
 for page in PAGES:
-    for n, line in enumerate(prose_of(page), 1):
-        for span in re.findall(r"`([^`]+)`", line):
-            m = re.match(r"(?:[^|]*\| |(?:[A-Z_]+=\S+ )*)heterps-run (.*)", span) or re.match(rf"((?:GRAPH|{'|'.join(flags)}) \S.*)", span)
-            if m and (why := flags_wrong(words_of(m[1]))):
-                wrong.append(f"{page}:{n}: {span}: {why}")
-            if m or re.match(r"(?:[A-Z_]+=(?:'[^']*'|\S+) )*(?:\./build\.sh|sh|python3|curl|torchrun|srun|mpiexec|build/\S+)(?: |$)", span):
-                inline.append((page, n, span, reason_of(span)))
-            if re.match(r"(TESTS|MODE)=", span) and (m := re.match(r"TESTS='?([^' ]+)'? \./build\.sh test", span)):
-                tests = glob.glob("tests/**/test_*", recursive=True)
-                if not any(re.search(m[1].replace("\\|", "|"), t) for t in tests):
-                    wrong.append(f"{page}:{n}: {span}: no test is called so")
+    for n, span in spans_of(page):
+        m = re.match(r"(?:[^|]*\| |(?:[A-Z_]+=\S+ )*)heterps-run (.*)", span) or re.match(rf"((?:GRAPH|{'|'.join(flags)}) \S.*)", span)
+        if m and (why := flags_wrong(words_of(m[1]))):
+            wrong.append(f"{page}:{n}: {span}: {why}")
+        if m or re.match(r"(?:[A-Z_]+=(?:'[^']*'|\S+) )*(?:\./build\.sh|sh|python3|curl|torchrun|srun|mpiexec|grep|systemctl|build/\S+)(?: |$)|… --", span):
+            inline.append((page, n, span, reason_of(span)))
+        if m := re.match(r"grep -rE '(.*)'$", span):
+            for word in m[1].split("|"):
+                if not any(re.search(word, open(source, encoding="utf-8").read()) for source in glob.glob("[!bt]*/**/*.[ch]", recursive=True)):
+                    wrong.append(f"{page}:{n}: {span}: no source has {word}")
+        if re.match(r"(TESTS|MODE)=", span) and (m := re.match(r"TESTS='?([^' ]+)'? \./build\.sh test", span)):
+            tests = glob.glob("tests/**/test_*", recursive=True)
+            if not any(re.search(m[1].replace("\\|", "|"), t) for t in tests):
+                wrong.append(f"{page}:{n}: {span}: no test is called so")
 check("verbs, flags and tests that pages name exist", wrong)
 
 # --- commands
