@@ -63,6 +63,9 @@ for library in $(sed -n "s/^packages='\(.*\)'/\1/p" build.sh | tr ' ' '\n' | gre
     grep -q "^=== $library " "$work/notices" || missing="$missing $library"
 done
 same 'the licences of every library' '' "$missing"
+for text in 'GNU LESSER GENERAL PUBLIC LICENSE' 'GNU GENERAL PUBLIC LICENSE'; do
+    if grep -q "^ *$text$" "$work/notices"; then ok "the whole text of the $text"; else not_ok "the whole text of the $text"; fi
+done
 
 # --- the same bytes wherever it is built ---------------------------------------------------------------------------------------------
 if grep -qF "$PWD" "$HETERPS"; then not_ok 'nothing in the program names where it was built'; else ok 'nothing in the program names where it was built'; fi
