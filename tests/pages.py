@@ -224,6 +224,9 @@ for page in PAGES:
         if last and cells and cells != last:
             wrong.append(f"{page}:{n}: {cells - 1} cells, expected {last - 1}")
         last = cells
+check("headers have one empty line above them, and there are never two", [
+    f"{page}:{n}" for page in PAGES for n, (above, line) in enumerate(zip(prose_of(page), prose_of(page)[1:]), 2)
+    if line.startswith("#") and above and not above.startswith("<!--") or not text[page].splitlines()[n - 2] and not text[page].splitlines()[n - 1]])
 check("each line of a table has as many cells as the one before", wrong)
 lines = text["README.md"].count("\n")
 check(f"README.md has at most {README_LINES} lines", [f"it has {lines}"] if lines > README_LINES else [])
