@@ -40,12 +40,19 @@ need_packages() {
 # Gathers the licences of linked libraries, which `heterps-run help notices` prints, in build/licences.
 gather_licences() {
     {
+        files=
         echo 'heterps-run has code of these libraries in it. Their licences, as their packages state them:'
         # The newest licence of a compiler, whatever CC is: every mode gets the same text.
         for package in $packages $(ls -d /usr/share/doc/libgcc-*-dev 2>/dev/null | sort -V | tail -1 | sed 's|.*/||'); do
             file=/usr/share/doc/$package/copyright
             if [ "$package" = gcc ] || [ ! -e "$file" ]; then continue; fi
             printf '\n=== %s\n\n' "$(dpkg-query -W -f '${Package} ${Version}' "$package")"
+            cat "$file"
+            files="$files $file"
+        done
+        # The texts that these files point to; GPL is a link to the newest.
+        for file in $(cat $files /dev/null | grep -o '/usr/share/common-licenses/[A-Za-z0-9.-]*[A-Za-z0-9]' | sort -u | xargs -r readlink -e | sort -u); do
+            printf '\n=== %s, whole\n\n' "${file##*/}"
             cat "$file"
         done
     } >build/licences.$$

@@ -18,8 +18,8 @@
 #define BLOCK_BYTES       ((size_t)16 << 10)
 #define EXCERPT_BYTES_MAX 60 /* of the user's text in a message */
 
-struct block {
-    struct block *next;
+struct ini_block {
+    struct ini_block *next;
     size_t used_bytes, size_bytes;
     _Alignas(16) unsigned char data[];
 };
@@ -28,12 +28,12 @@ struct block {
 static void *ini_take(struct ini *ini, size_t bytes)
 {
     bytes = (bytes + 15) & ~(size_t)15;
-    struct block *block = ini->memory;
+    struct ini_block *block = ini->memory;
     if (!block || bytes > block->size_bytes - block->used_bytes) {
         size_t size = bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES;
-        struct block *added = malloc(sizeof *added + size);
+        struct ini_block *added = malloc(sizeof *added + size);
         if (!added) return NULL;
-        *added = (struct block){.next = block, .size_bytes = size};
+        *added = (struct ini_block){.next = block, .size_bytes = size};
         ini->memory = block = added;
     }
     void *taken = block->data + block->used_bytes;
@@ -61,7 +61,7 @@ static void *ini_grow(struct ini *ini, void *array, uint32_t count, size_t eleme
 
 void ini_free(struct ini *ini)
 {
-    for (struct block *block = ini->memory, *next; block; block = next) {
+    for (struct ini_block *block = ini->memory, *next; block; block = next) {
         next = block->next;
         free(block);
     }
@@ -69,7 +69,7 @@ void ini_free(struct ini *ini)
 }
 
 /* A piece of the text that is read. */
-struct piece {
+struct ini_piece {
     const char *begin;
     size_t bytes;
 };
@@ -77,7 +77,7 @@ struct piece {
 static bool is_space(char c) { return c == ' ' || c == '\t'; }
 static bool is_comment(char c) { return c == ';' || c == '#'; }
 
-static struct piece piece_trim(struct piece p)
+static struct ini_piece piece_trim(struct ini_piece p)
 {
     while (p.bytes > 0 && is_space(p.begin[0])) p.begin++, p.bytes--;
     while (p.bytes > 0 && is_space(p.begin[p.bytes - 1])) p.bytes--;
@@ -85,14 +85,14 @@ static struct piece piece_trim(struct piece p)
 }
 
 /* Where the piece's first comment begins, or the end of the piece. */
-static size_t comment_find(struct piece p)
+static size_t comment_find(struct ini_piece p)
 {
     for (size_t i = 0; i < p.bytes; i++)
         if (is_comment(p.begin[i]) && (i == 0 || is_space(p.begin[i - 1]))) return i;
     return p.bytes;
 }
 
-static bool is_key(struct piece p)
+static bool is_key(struct ini_piece p)
 {
     for (size_t i = 0; i < p.bytes; i++) {
         char c = p.begin[i];
@@ -163,19 +163,19 @@ static status entry_add(struct ini *ini, struct ini_section *section, const char
 }
 
 /* "[kind name]", trimmed. */
-static status parse_section(struct ini *ini, struct seen *seen, struct piece text, uint32_t line)
+static status parse_section(struct ini *ini, struct seen *seen, struct ini_piece text, uint32_t line)
 {
     const char *close = memchr(text.begin, ']', text.bytes);
     if (!close)
         FAIL(INVALID, "%s:%u: expected ']' after the section's name, found \"%.*s%s\"", ini->path, line, EXCERPT(text));
-    struct piece behind = {close + 1, (size_t)(text.begin + text.bytes - close - 1)};
+    struct ini_piece behind = {close + 1, (size_t)(text.begin + text.bytes - close - 1)};
     if (behind.bytes > 0)
         FAIL(INVALID, "%s:%u: expected the end of the line after ']', found \"%.*s%s\"", ini->path, line,
              EXCERPT(behind));
-    struct piece inner = piece_trim((struct piece){text.begin + 1, text.bytes - 2});
-    struct piece kind = inner;
+    struct ini_piece inner = piece_trim((struct ini_piece){text.begin + 1, text.bytes - 2});
+    struct ini_piece kind = inner;
     for (kind.bytes = 0; kind.bytes < inner.bytes && !is_space(inner.begin[kind.bytes]);) kind.bytes++;
-    struct piece name = piece_trim((struct piece){inner.begin + kind.bytes, inner.bytes - kind.bytes});
+    struct ini_piece name = piece_trim((struct ini_piece){inner.begin + kind.bytes, inner.bytes - kind.bytes});
     if (kind.bytes == 0) FAIL(INVALID, "%s:%u: expected [kind] or [kind name], found \"[]\"", ini->path, line);
     for (size_t i = 0; i < inner.bytes; i++) {
         bool is_in_name = inner.begin + i >= name.begin;
@@ -198,13 +198,13 @@ static status parse_section(struct ini *ini, struct seen *seen, struct piece tex
 }
 
 /* "key = value", trimmed. */
-static status parse_entry(struct ini *ini, struct seen *seen, struct piece text, uint32_t line)
+static status parse_entry(struct ini *ini, struct seen *seen, struct ini_piece text, uint32_t line)
 {
     const char *equals = memchr(text.begin, '=', text.bytes);
     if (!equals)
         FAIL(INVALID, "%s:%u: expected key = value or [section], found \"%.*s%s\"", ini->path, line, EXCERPT(text));
-    struct piece key = piece_trim((struct piece){text.begin, (size_t)(equals - text.begin)});
-    struct piece value = piece_trim((struct piece){equals + 1, (size_t)(text.begin + text.bytes - equals - 1)});
+    struct ini_piece key = piece_trim((struct ini_piece){text.begin, (size_t)(equals - text.begin)});
+    struct ini_piece value = piece_trim((struct ini_piece){equals + 1, (size_t)(text.begin + text.bytes - equals - 1)});
     if (!is_key(key))
         FAIL(INVALID, "%s:%u: expected a key of letters, digits, _ and - before '=', found \"%.*s%s\"", ini->path, line,
              EXCERPT(key));
@@ -230,13 +230,13 @@ static status parse_entry(struct ini *ini, struct seen *seen, struct piece text,
     return entry_add(ini, section, key_copy, value_copy, line);
 }
 
-static status parse_lines(struct ini *ini, struct seen *seen, struct piece text)
+static status parse_lines(struct ini *ini, struct seen *seen, struct ini_piece text)
 {
     uint32_t line = 0;
     while (text.bytes > 0) {
         line++;
         const char *newline = memchr(text.begin, '\n', text.bytes);
-        struct piece whole = {text.begin, newline ? (size_t)(newline - text.begin) : text.bytes};
+        struct ini_piece whole = {text.begin, newline ? (size_t)(newline - text.begin) : text.bytes};
         size_t taken_bytes = whole.bytes + (newline != NULL);
         text.begin += taken_bytes, text.bytes -= taken_bytes;
         if (newline && whole.bytes > 0 && whole.begin[whole.bytes - 1] == '\r') whole.bytes--;
@@ -244,7 +244,7 @@ static status parse_lines(struct ini *ini, struct seen *seen, struct piece text)
             if (((unsigned char)whole.begin[i] < 0x20 && whole.begin[i] != '\t') || whole.begin[i] == 0x7f)
                 FAIL(INVALID, "%s:%u: expected text, found byte 0x%02x in column %zu", ini->path, line,
                      (unsigned char)whole.begin[i], i + 1);
-        struct piece content = piece_trim((struct piece){whole.begin, comment_find(whole)});
+        struct ini_piece content = piece_trim((struct ini_piece){whole.begin, comment_find(whole)});
         if (content.bytes == 0) continue;
         if (content.begin[0] == '[')
             TRY(parse_section(ini, seen, content, line));
@@ -295,7 +295,7 @@ char *ini_text(const struct ini *ini, size_t *bytes)
 }
 
 /* Parses into an ini that has its path; after a failure the caller frees the ini. */
-static status parse(struct ini *ini, struct piece text)
+static status parse(struct ini *ini, struct ini_piece text)
 {
     if (text.bytes > INI_TEXT_BYTES_MAX)
         FAIL(INVALID, "%s: expected at most %u bytes, found %zu", ini->path, INI_TEXT_BYTES_MAX, text.bytes);
@@ -323,7 +323,7 @@ status ini_parse(struct ini *ini, const char *path, const char *text, size_t byt
     *ini = (struct ini){0};
     ini->path = ini_copy(ini, path, strlen(path));
     if (!ini->path) FAIL(MEMORY, "%s: memory to read it", path);
-    status st = parse(ini, (struct piece){text, bytes});
+    status st = parse(ini, (struct ini_piece){text, bytes});
     if (st != ST_OK) ini_free(ini);
     return st;
 }
@@ -453,9 +453,9 @@ status ini_set(struct ini *ini, const char *assignment, const char *const *kinds
     if (!equals) FAIL(USAGE, "--set %s: expected section.key=value, found no '='", assignment);
     const char *dot = memrchr(assignment, '.', (size_t)(equals - assignment));
     if (!dot) FAIL(USAGE, "--set %s: expected section.key=value, found no '.' before the '='", assignment);
-    struct piece word = piece_trim((struct piece){assignment, (size_t)(dot - assignment)});
-    struct piece key = piece_trim((struct piece){dot + 1, (size_t)(equals - dot - 1)});
-    struct piece value = piece_trim((struct piece){equals + 1, strlen(equals + 1)});
+    struct ini_piece word = piece_trim((struct ini_piece){assignment, (size_t)(dot - assignment)});
+    struct ini_piece key = piece_trim((struct ini_piece){dot + 1, (size_t)(equals - dot - 1)});
+    struct ini_piece value = piece_trim((struct ini_piece){equals + 1, strlen(equals + 1)});
     if (word.bytes == 0 || word.bytes > INI_NAME_BYTES_MAX)
         FAIL(USAGE, "--set %s: expected a section of 1 to %u bytes, found %zu", assignment, INI_NAME_BYTES_MAX,
              word.bytes);

@@ -434,7 +434,7 @@ status cell_compile(const struct ini *ini, const struct ini_section *section, co
 
 void cell_reference_print(FILE *out, bool as_markdown)
 {
-    fprintf(out, as_markdown ? "\n### [cell NAME]\n\n" : "\n[cell NAME]\n");
+    fprintf(out, as_markdown ? "### [cell NAME]\n\n" : "\n[cell NAME]\n");
     fprintf(out,
             "What a [tree] computes at a node of a kind of data.kinds, line by line: "
             "`NAME = SUM`, where a sum is of products (`a * b + c - d`) of\n"
@@ -457,6 +457,6 @@ void cell_reference_print(FILE *out, bool as_markdown)
         fprintf(out, as_markdown ? "| `%s` | %s |\n" : "  %-36s %s\n", values[i].value, values[i].is);
     fprintf(out,
             "%sThe lines that `state` of the tree names are what parents see. "
-            "A node has as many children as left, right and childN ask for, and any number where child stands.\n",
-            as_markdown ? "\n" : "");
+            "A node has as many children as left, right and childN ask for, and any number where child stands.\n%s",
+            as_markdown ? "\n" : "", as_markdown ? "\n" : "");
 }

@@ -57,7 +57,7 @@ static struct graph graph_so_far(struct compiler *c)
 }
 
 /* Sets strides; parts have that of their outermost whole. */
-static void strides_set(struct compiler *c, const struct part *parts)
+static void strides_set(struct compiler *c, const struct life_part *parts)
 {
     for (uint32_t i = 0; i < c->tensors.count; i++) {
         struct graph_tensor *t = compiler_tensor(c, i);
@@ -69,7 +69,8 @@ static void strides_set(struct compiler *c, const struct part *parts)
     }
 }
 
-static void activations_place(struct compiler *c, const struct part *parts, struct life *lives, struct placed *placed)
+static void activations_place(struct compiler *c, const struct life_part *parts, struct life *lives,
+                              struct placed *placed)
 {
     const struct graph g = graph_so_far(c);
     lives_measure(&g, lives);
@@ -102,7 +103,7 @@ static void activations_place(struct compiler *c, const struct part *parts, stru
 static status activations_plan(struct compiler *c)
 {
     status st = ST_OK;
-    struct part *parts = malloc(c->tensors.count * sizeof *parts);
+    struct life_part *parts = malloc(c->tensors.count * sizeof *parts);
     struct life *lives = malloc(c->tensors.count * sizeof *lives);
     struct placed *placed = malloc(c->tensors.count * sizeof *placed);
     if (parts == NULL || lives == NULL || placed == NULL) {

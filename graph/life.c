@@ -59,18 +59,18 @@ static bool is_plain_concat(const struct graph_node *n)
     return attr.groups == 1;
 }
 
-static void part_set(const struct graph *g, struct part *parts, uint32_t tensor, uint32_t whole, uint32_t col)
+static void part_set(const struct graph *g, struct life_part *parts, uint32_t tensor, uint32_t whole, uint32_t col)
 {
     const struct graph_tensor *t = &g->tensors[tensor], *w = &g->tensors[whole];
     bool fits = t->kind == TENSOR_ACTIVATION && w->kind == TENSOR_ACTIVATION && t->type == TENSOR_F32 &&
                 w->type == TENSOR_F32 && t->rows == w->rows && col % (CACHE_LINE_BYTES / sizeof(float)) == 0;
-    if (fits && tensor != whole && parts[tensor].whole == GRAPH_NONE) parts[tensor] = (struct part){whole, col};
+    if (fits && tensor != whole && parts[tensor].whole == GRAPH_NONE) parts[tensor] = (struct life_part){whole, col};
 }
 
-void parts_find(const struct graph *g, struct part *parts)
+void parts_find(const struct graph *g, struct life_part *parts)
 {
     /* How often a tensor is an input; kept in place of the column until the end. */
-    for (uint32_t i = 0; i < g->tensor_count; i++) parts[i] = (struct part){GRAPH_NONE, 0};
+    for (uint32_t i = 0; i < g->tensor_count; i++) parts[i] = (struct life_part){GRAPH_NONE, 0};
     for (uint32_t i = 0; i < g->forward_count; i++)
         for (uint32_t k = 0; k < g->nodes[i].input_count; k++) parts[g->args[g->nodes[i].arg_begin + k]].col++;
     for (uint32_t i = g->forward_count; i-- > 0;) {
@@ -87,14 +87,14 @@ void parts_find(const struct graph *g, struct part *parts)
     }
 }
 
-static void life_join(struct life *lives, const struct part *parts, uint32_t tensor, uint32_t whole)
+static void life_join(struct life *lives, const struct life_part *parts, uint32_t tensor, uint32_t whole)
 {
     if (tensor == GRAPH_NONE || parts[tensor].whole != whole || lives[tensor].begin == GRAPH_NONE) return;
     life_use(lives, whole, lives[tensor].begin);
     life_use(lives, whole, lives[tensor].end);
 }
 
-void lives_join(const struct graph *g, const struct part *parts, struct life *lives)
+void lives_join(const struct graph *g, const struct life_part *parts, struct life *lives)
 {
     /* In forward order, so a part that is a whole itself has its parts' lives before it hands them on. */
     for (uint32_t i = 0; i < g->forward_count; i++) {
@@ -117,7 +117,7 @@ void lives_join(const struct graph *g, const struct part *parts, struct life *li
 struct places {
     const struct graph *g;
     struct life *lives;
-    struct part *parts;                      /* only tensors that lie where their part does                         */
+    struct life_part *parts;                 /* only tensors that lie where their part does                         */
     uint32_t *by_offset, *by_begin, *by_end; /* [count]: tensors                                */
     uint32_t *rank;                          /* [tensor_count]: a tensor's place in by_offset   */
     uint64_t *end_max;                       /* [2 * count]; 0: not alive                       */
@@ -205,7 +205,7 @@ status life_collision_find(const struct graph *g, uint32_t *tensor, struct life 
     struct life *lives = calloc(count + 1, sizeof *lives);
     uint32_t *orders = calloc(4 * count + 1, sizeof *orders);
     uint64_t *end_max = calloc(2 * count + 1, sizeof *end_max);
-    struct part *parts = calloc(count + 1, sizeof *parts);
+    struct life_part *parts = calloc(count + 1, sizeof *parts);
     *tensor = GRAPH_NONE;
     if (lives == NULL || orders == NULL || end_max == NULL || parts == NULL) {
         st = status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for the lives of %zu tensors", count);

@@ -18,15 +18,15 @@ void lives_measure(const struct graph *g, struct life *lives);
 /* An input of a concat may lie within the output, from column `col` on, so that nothing is copied.
  * Its gradient may lie within the output's gradient, if nothing else adds to it. A concat's output
  * may be a part of the next one's. */
-struct part {
+struct life_part {
     uint32_t whole; /* tensor within which it lies; GRAPH_NONE: it lies by itself                   */
     uint32_t col;   /* a whole number of cache lines                                               */
 };
 /* Fills parts[tensor_count] with all possible parts, from nodes and shapes alone.
  * The graph's indices must hold. */
-void parts_find(const struct graph *g, struct part *parts);
+void parts_find(const struct graph *g, struct life_part *parts);
 /* Extends the lives of wholes by those of their parts. */
-void lives_join(const struct graph *g, const struct part *parts, struct life *lives);
+void lives_join(const struct graph *g, const struct life_part *parts, struct life *lives);
 
 /* Looks for an activation that lies on bytes that another one uses during its life, and that is no part of
  * it. Fills *tensor and *life; GRAPH_NONE: there is none. The graph's indices must hold, and its offsets must

@@ -78,12 +78,12 @@ status op_interact_shape(struct op_shape *s, const struct graph_table *tables, u
 }
 
 /* Where vector i lies in its input, or in the input's gradient. */
-struct place {
+struct interact_place {
     uint32_t input, col;
 };
-static struct place place_of(const struct op_context *c, const struct graph_node *n, uint32_t dim, uint32_t i)
+static struct interact_place place_of(const struct op_context *c, const struct graph_node *n, uint32_t dim, uint32_t i)
 {
-    struct place place = {0, i * dim}; /* below OP_COLS_MAX */
+    struct interact_place place = {0, i * dim}; /* below OP_COLS_MAX */
     while (place.col >= op_in(c, n, place.input).cols) place.col -= op_in(c, n, place.input++).cols;
     return place;
 }
@@ -98,7 +98,7 @@ static uint32_t vector_count(const struct op_context *c, const struct graph_node
 static const float *vector_of(const struct op_context *c, const struct graph_node *n, uint32_t dim, uint32_t b,
                               uint32_t i)
 {
-    struct place place = place_of(c, n, dim, i);
+    struct interact_place place = place_of(c, n, dim, i);
     return view_row(op_in(c, n, place.input), b) + place.col;
 }
 
@@ -129,7 +129,7 @@ void op_interact_backward(const struct op_context *c, const struct graph_node *n
     for (uint32_t b = 0; b < dout.rows; b++) {
         const float *dout_b = view_row(dout, b);
         for (uint32_t i = 0; i < S; i++) {
-            struct place place = place_of(c, n, attr.dim, i);
+            struct interact_place place = place_of(c, n, attr.dim, i);
             struct view de = op_din(c, n, place.input);
             bool adds = op_din_adds(c, n, place.input);
             for (uint32_t d = 0; d < attr.dim && de.data != NULL; d++) {

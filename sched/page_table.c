@@ -21,20 +21,20 @@ static uint32_t level_of(double value, double least)
     return level;
 }
 
-struct cell {
+struct page_cell {
     double seconds, usd; /* an example; a million of them: on one unit */
 };
-static struct cell cell_of(const struct page *p, uint32_t layer, uint32_t type)
+static struct page_cell cell_of(const struct page *p, uint32_t layer, uint32_t type)
 {
     const struct cost_time *time = &p->model.times[(size_t)layer * p->model.type_count + type];
     double seconds = time->compute + time->compute_shared;
-    return (struct cell){seconds, seconds * p->model.price[type] * PER_MILLION};
+    return (struct page_cell){seconds, seconds * p->model.price[type] * PER_MILLION};
 }
-static struct cell least_of(const struct page *p, uint32_t layer)
+static struct page_cell least_of(const struct page *p, uint32_t layer)
 {
-    struct cell least = {INFINITY, INFINITY};
+    struct page_cell least = {INFINITY, INFINITY};
     for (uint32_t t = 0; t < p->model.type_count; t++) {
-        struct cell cell = cell_of(p, layer, t);
+        struct page_cell cell = cell_of(p, layer, t);
         least.seconds = fmin(least.seconds, cell.seconds);
         least.usd = fmin(least.usd, cell.usd);
     }
@@ -49,11 +49,11 @@ static bool is_chosen(const struct page *p, uint32_t layer, uint32_t type)
 static void layer_row(struct page *p, uint32_t layer, const uint32_t *types, uint32_t count)
 {
     const struct instance_layer *of = &p->instance->layers[layer];
-    struct cell least = least_of(p, layer);
+    struct page_cell least = least_of(p, layer);
     fprintf(p->out, "<tr><th scope=\"row\" title=\"%s\">%s<small>%s</small></th>", ESCAPED(of->name, 127),
             ESCAPED(of->name, 40), ESCAPED(of->kind, 40));
     for (uint32_t t = 0; t < count; t++) {
-        struct cell cell = cell_of(p, layer, types[t]);
+        struct page_cell cell = cell_of(p, layer, types[t]);
         bool is_on = is_chosen(p, layer, types[t]);
         fprintf(p->out, "<td class=\"s%u u%u%s\">%s<span class=\"s\">%s</span><span class=\"u\">%s</span></td>",
                 level_of(cell.seconds, least.seconds), level_of(cell.usd, least.usd), is_on ? " on" : "",

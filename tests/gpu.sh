@@ -325,7 +325,7 @@ if wanted torch 80; then
             [ $name = ctrdnn2 ] || asked=1.2
             [ "$(left 40)" = 40 ] || { left_out "$name: PyTorch" 'no time'; continue; }
             # Told to end, it still says what it has found.
-            theirs=$(timeout -k 5 "$(left 90)" python3 tests/peers/torch_card.py $name 2048 bf16 "$run_seconds" 2>"$work/err")
+            theirs=$(timeout -k 5 "$(left 90)" python3 tests/others/torch_card.py $name 2048 bf16 "$run_seconds" 2>"$work/err")
             [ -n "$theirs" ] || { left_out "$name: PyTorch" "$(tail -1 "$work/err")"; continue; }
             on_card $name bf16 2048 || { left_out "$name: ours" 'does not train'; continue; }
             echo "$name, bfloat16, batch 2048: ours, from text, $ours; PyTorch, batches in memory, $theirs examples/s"

@@ -27,6 +27,9 @@ BEFORE = {
     "heterps-run launch --local 3 -- graph.bin": "heterps-run compile samples/ctrdnn.cfg -o graph.bin -q --set train.lanes=16",
     "heterps-run graph.bin": "cp ctrdnn.bin graph.bin",
 }
+# A command that begins so is run with these flags, too, and of what it prints the lines from the first that has one text
+# to the first that has the other are compared.
+IN_PART = {"heterps-run bench": (" --quick --repeats 1", "medians of", "least - greatest")}
 # Of these lines only the first word is compared: what follows depends on what was slow.
 FREE_LINES = {"time", "life", "memory", "launch"}
 # Commands of blocks of code that are not run here: how they begin, and why.
@@ -51,12 +54,11 @@ NOT_RUN = [
     ("mpiexec", "a cluster; tests/e2e/test_nodes.sh runs it on one machine"),
     ("heterps-run graph.bin --data 'http://", "an object store; tests/e2e/test_web.sh has a server"),
     ("heterps-run devices", "it tells of the machine; tests/e2e/test_devices.sh runs it"),
-    ("heterps-run plan dcnv2.bin", "a card"),
-    ("heterps-run bench train", "long; tests/e2e/test_bench.sh runs --quick"),
+    ("heterps-run plan ctrdnn.bin --cluster", "what it measures decides which plans it lists; tests/e2e/test_plan.sh runs it"),
 ]
 # Commands within a sentence or a table: how they begin, without "heterps-run" and without variables but TESTS and MODE,
-# and what keeps CI from running them as they stand there, or a test that runs one that begins so; {a,b} stands for a
-# and for b.
+# and what keeps CI from running them as they stand there, or the tests that run one that begins so, which together name
+# its flags and subjects; {a,b} stands for a and for b.
 # Where several lines fit, of NOT_RUN, too, the longest one counts.
 QUIET = "its figures take minutes, on a machine without other work"
 INLINE = [
@@ -75,11 +77,12 @@ INLINE = [
     ("build/release/tests/bench/", QUIET + "; .ci/run builds it"),
     ("sh tests/gpu.sh", "a card; tests/e2e/test_gpu_script.sh runs it on an emulated driver"),
     ("python3 tests/pages.py", "tests/e2e/test_pages.sh runs it"),
+    ("python3 tests/pages.py --list", "a list for people, which tests nothing"),
     ("python3 tests/bench/{figure11,slowdown}.py", QUIET),
     ("python3 tests/bench/{cpu,rows,sums}_table.py", "other programs, which it is compared with, and half an hour"),
     ("sh tests/bench/saves.sh", QUIET),
     ("sh tests/bench/e2e_torch.sh", "another program, PyTorch"),
-    ("python3 tests/peers/torch_{nodes,card}.py", "another program, PyTorch"),
+    ("python3 tests/others/torch_{nodes,card}.py", "another program, PyTorch"),
     ("sh tests/quality/crash.sh", "long: tests/e2e/test_crash.sh and tests/e2e/test_fsck.sh a thousand times"),
     ("sh tests/quality/generated.sh", "minutes; tests/e2e/test_quality_gen.sh runs it on fewer rows"),
     ("sh tests/quality/wsp.sh", "minutes; tests/e2e/test_wsp.sh runs it on fewer rows, from one seed"),
@@ -94,24 +97,35 @@ INLINE = [
     ("sh tests/quality/{bytes,twice}.sh", "it compares two programs, or two builds, and takes minutes"),
     ("python3 tests/quality/mutate.py", "hours; tests/e2e/test_mutate.sh runs it on a tree of one function"),
     ("python3 tests/quality/{loss,serve_load,waves_auc}.py", QUIET),
-    ("python3 tests/quality/{defaults,trees_import,trees_peers,trees_sst}.py DATA", "real data, and minutes; PyTorch or others, which it is compared with"),
+    ("python3 tests/quality/{defaults,trees_import,trees_others,trees_sst}.py DATA", "real data, and minutes; PyTorch or others, which it is compared with"),
+    ("… --only", "the command of the line above it"),
+    ("grep -rE", "this test looks for its words"),
+    ("grep -o", "a figure of a trace; tests/e2e/test_trace_nodes.sh reads the same"),
+    ("systemctl", "systemd; tests/e2e/test_install.sh reads the unit"),
     ("compile", "tests/e2e/test_samples.sh runs it"),
     ("GRAPH", "a training, as tests/e2e/test_train.sh has many"),
     ("graph.bin --cluster", "tests/e2e/test_plan.sh runs it"),
     ("eval", "tests/e2e/test_eval_sets.sh runs it"),
+    ("eval {GRAPH,--held-out}", "tests/e2e/test_eval_sets.sh and test_readers.sh run it"),
     ("predict", "tests/e2e/test_columns.sh runs it"),
+    ("predict --tree-nodes", "tests/e2e/test_trees.sh runs it"),
     ("serve", "tests/e2e/test_serve.sh runs it"),
     ("export {GRAPH --model DIR --for,--for} serving", "tests/e2e/test_lean.sh runs it"),
     ("export", "tests/e2e/test_onnx.sh runs it"),
+    ("export GRAPH --model DIR -o DIR2", "tests/e2e/test_import.sh runs it"),
     ("import", "tests/e2e/test_import.sh runs it"),
     ("inspect", "tests/e2e/test_inspect.sh runs it"),
     ("fsck", "tests/e2e/test_fsck.sh runs it"),
     ("gen", "tests/e2e/test_gen.sh runs it"),
+    ("gen mathfunc", "tests/e2e/test_trees.sh runs it"),
     ("doctor --cluster", "tests/e2e/test_doctor_cluster.sh runs it"),
     ("doctor", "tests/e2e/test_doctor.sh runs it"),
+    ("plan-memory", "tests/e2e/test_doctor.sh runs it"),
     ("devices", "tests/e2e/test_devices.sh runs it"),
     ("bench", QUIET + "; tests/e2e/test_bench.sh runs it with --quick"),
+    ("bench parse criteo-cached", "tests/engine/bench/test_subjects.c runs it"),
     ("launch", "tests/e2e/test_nodes.sh runs it"),
+    ("launch --hosts … -- doctor", "a cluster; tests/e2e/test_doctor_cluster.sh and test_hosts.sh run it, each a half"),
     ("trace", "tests/e2e/test_trace_nodes.sh runs it"),
     ("key", "tests/e2e/test_cluster_key.sh runs it"),
     ("profile", "tests/e2e/test_profile.sh runs it"),
@@ -121,6 +135,8 @@ INLINE = [
     ("pretrain", "tests/e2e/test_plan.sh runs it"),
     ("VERB --help", "tests/e2e/flags.sh runs it"),
     ("help", "tests/e2e/test_cli.sh runs it"),
+    ("help notices", "tests/e2e/test_install.sh runs it"),
+    ("help settings.md", "tests/e2e/test_defaults.sh runs it"),
 ]
 PROGRAMS = r"(?:heterps-run|\./build\.sh|sh|curl|python3|torchrun|srun|mpiexec)\b"
 
@@ -169,6 +185,12 @@ def prose_of(page):
     return lines
 
 
+def spans_of(page):
+    """[(line number, code within a sentence or a table)]; a span that crosses a line has a blank there."""
+    prose = "\n".join(prose_of(page))
+    return [(prose.count("\n", 0, m.start()) + 1, re.sub(r"\s*\n\s*", " ", m[1])) for m in re.finditer(r"`((?:[^`\n]|\n(?!\s*\n))+)`", prose)]
+
+
 def slugs(page):
     return {re.sub(r"[^\w\- ]", "", h.lower()).strip().replace(" ", "-") for line in prose_of(page) for h in re.findall(r"^#+ (.*)", line)}
 
@@ -202,6 +224,9 @@ for page in PAGES:
         if last and cells and cells != last:
             wrong.append(f"{page}:{n}: {cells - 1} cells, expected {last - 1}")
         last = cells
+check("headers have one empty line above them, and there are never two", [
+    f"{page}:{n}" for page in PAGES for n, (above, line) in enumerate(zip(prose_of(page), prose_of(page)[1:]), 2)
+    if line.startswith("#") and above and not above.startswith("<!--") or not text[page].splitlines()[n - 2] and not text[page].splitlines()[n - 1]])
 check("each line of a table has as many cells as the one before", wrong)
 lines = text["README.md"].count("\n")
 check(f"README.md has at most {README_LINES} lines", [f"it has {lines}"] if lines > README_LINES else [])
@@ -226,7 +251,7 @@ for line in open("tests/golden/flags", encoding="utf-8"):
         flags[verb] = set()
     elif m := re.match(r"  (-\S+)", line):
         flags[verb].add(m[1])
-EXTRA = {"help": set(), "plan-memory": flags["train"] | flags.get("plan-memory", set()), "doctor": flags["doctor"] | flags["train"] | {"--cluster", "--wait"}}
+EXTRA = {"help": set(), "doctor": flags["doctor"] | flags["train"] | {"--cluster", "--wait"}}
 
 
 def flags_wrong(words):
@@ -270,17 +295,20 @@ def reason_of(command):
 
 inline, wrong = [], []
 for page in PAGES:
-    for n, line in enumerate(prose_of(page), 1):
-        for span in re.findall(r"`([^`]+)`", line):
-            m = re.match(r"(?:[^|]*\| |(?:[A-Z_]+=\S+ )*)heterps-run (.*)", span) or re.match(rf"((?:GRAPH|{'|'.join(flags)}) .*)", span)
-            if m and (why := flags_wrong(words_of(m[1]))):
-                wrong.append(f"{page}:{n}: {span}: {why}")
-            if m or re.match(r"(?:[A-Z_]+=(?:'[^']*'|\S+) )*(?:\./build\.sh|sh|python3|curl|torchrun|srun|mpiexec|build/\S+)(?: |$)", span):
-                inline.append((page, n, span, reason_of(span)))
-            if re.match(r"(TESTS|MODE)=", span) and (m := re.match(r"TESTS='?([^' ]+)'? \./build\.sh test", span)):
-                tests = glob.glob("tests/**/test_*", recursive=True)
-                if not any(re.search(m[1].replace("\\|", "|"), t) for t in tests):
-                    wrong.append(f"{page}:{n}: {span}: no test is called so")
+    for n, span in spans_of(page):
+        m = re.match(r"(?:[^|]*\| |(?:[A-Z_]+=\S+ )*)heterps-run (.*)", span) or re.match(rf"((?:GRAPH|{'|'.join(flags)}) \S.*)", span)
+        if m and (why := flags_wrong(words_of(m[1]))):
+            wrong.append(f"{page}:{n}: {span}: {why}")
+        if m or re.match(r"(?:[A-Z_]+=(?:'[^']*'|\S+) )*(?:\./build\.sh|sh|python3|curl|torchrun|srun|mpiexec|grep|systemctl|build/\S+)(?: |$)|… --", span):
+            inline.append((page, n, span, reason_of(span)))
+        if m := re.match(r"grep -rE '(.*)'$", span):
+            for word in m[1].split("|"):
+                if not any(re.search(word, open(source, encoding="utf-8").read()) for source in glob.glob("[!bt]*/**/*.[ch]", recursive=True)):
+                    wrong.append(f"{page}:{n}: {span}: no source has {word}")
+        if re.match(r"(TESTS|MODE)=", span) and (m := re.match(r"TESTS='?([^' ]+)'? \./build\.sh test", span)):
+            tests = glob.glob("tests/**/test_*", recursive=True)
+            if not any(re.search(m[1].replace("\\|", "|"), t) for t in tests):
+                wrong.append(f"{page}:{n}: {span}: no test is called so")
 check("verbs, flags and tests that pages name exist", wrong)
 
 # --- commands
@@ -305,14 +333,35 @@ check("every command of a block is run here or has its reason", wrong)
 check("every command within a sentence or a table has its reason", [f"{page}:{n}: {span}: give it a reason in INLINE" for page, n, span, (start, _) in inline if not start])
 used = {start for _, _, _, (start, _) in inline} | {start.removeprefix("heterps-run ") for start, _ in NOT_RUN if any(c[2].startswith(start) for c in commands)}
 check("every reason is of a command", [start for start, _ in reasons() if start not in used])
-wrong, outside = [], {start.removeprefix("heterps-run ") for start, _ in NOT_RUN}
-for start, why in reasons():
-    for test, runs in re.findall(r"(tests/\S+\.(?:sh|c))( runs it)?", why):
-        word = re.split(r"[ /]", start.strip())[-1]
-        if not os.path.isfile(test):
-            wrong.append(f"{start}: there is no {test}")
-        elif runs and start not in outside and not re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", open(test, encoding="utf-8").read()):
-            wrong.append(f"{start}: {test} does not name {word}")
+
+
+def tests_of(why):
+    """The files of tests that a reason names; one without a folder lies in tests/e2e."""
+    return [name if "/" in name else f"tests/e2e/{name}" for name in re.findall(r"tests/\S+\.(?:sh|c)\b|\btest_\w+\.(?:sh|c)\b", why)]
+
+
+def names_of(span):
+    """What a test that runs the command must name: verb and subject together, but bench's; each flag, together with its
+    value where this is a word; programs without their folder."""
+    words = [word.strip("[]").partition("=")[0] for word in words_of(re.sub(r"^.*\bheterps-run ", "", span))]
+    found = []
+    for i, word in enumerate(words):
+        after = words[i + 1] if i + 1 < len(words) else ""
+        is_verb = word in {**flags, **EXTRA} and word != "bench" and (i == 0 or words[i - 1] == "--")
+        pair = re.fullmatch(r"[a-z][a-z-]*(\.md)?", after) and (is_verb or re.match(r"--[a-z]", word))
+        if pair or re.fullmatch(r"--[a-z-]+|[a-z-]+(\.md)?", word) and word not in ("python3", "sh"):
+            found.append(f"{word} {after}" if pair else word)
+        elif m := re.fullmatch(r"(?:tests|build)/(?:\S*/)?([\w-]+(?:\.sh|\.py)?)", word):
+            found.append(m[1])
+    return found
+
+
+wrong = [f"{start}: there is no {test}" for start, why in reasons() for test in tests_of(why) if not os.path.isfile(test)]
+for page, n, span, (start, why) in inline:
+    if why and tests_of(why) and re.search(r"\bruns? it\b", why):
+        told = "".join(open(test, encoding="utf-8").read() for test in tests_of(why) if os.path.isfile(test))
+        missing = [name for name in names_of(span) if not re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", told)]
+        wrong += [f"{page}:{n}: {span}: {' and '.join(tests_of(why))} does not name {', '.join(missing)}"] if missing else []
 check("tests that reasons name exist, and name what they run", wrong)
 
 if "--list" in sys.argv:
@@ -343,6 +392,12 @@ def shapes(lines):
     found = [f if (f.split() or [""])[1 if f.startswith("[") and " " in f else 0].strip() not in FREE_LINES else " ".join(f.split()[:2 if f.startswith("[") else 1])
              for f in found]
     return [f for i, f in enumerate(found) if i == 0 or f != found[i - 1] and not (f.split()[0] == "progress" == found[i - 1].split()[0])]
+
+
+def between(lines, first, last):
+    """The lines from the first that has one text to the first that has the other."""
+    begin = next((i for i, line in enumerate(lines) if first in line), 0)
+    return lines[begin:next((i for i, line in enumerate(lines) if last in line), len(lines)) + 1]
 
 
 def differs(expected, found):
@@ -400,12 +455,15 @@ else:
             less = command
             if " gen " in command:
                 less = re.sub(r"\d{5,}", lambda m: str(int(m[0]) // LESS), command)
-            if "--plan " in command and len(os.sched_getaffinity(0)) < 2:
+            if re.search("--plan |--threads 2", command) and len(os.sched_getaffinity(0)) < 2:
                 count += 1
                 print(f"ok {count} - {page}: {command} # SKIP it needs 2 cores")
                 continue
-            done = run(less)
+            start = next((start for start in IN_PART if command.startswith(start)), None)
+            done = run(less + IN_PART[start][0] if start else less)
             told = done.stdout.splitlines() # an error comes by another stream, and may come first
+            if start:
+                told, expected = between(told, *IN_PART[start][1:]), between(expected, *IN_PART[start][1:])
             fault = differs(expected, sorted(told, key=lambda line: line.startswith("heterps-run: error:")))
             fails = any(line.startswith("heterps-run: error:") for line in expected)
             if (done.returncode != 0) != fails:

@@ -205,6 +205,10 @@ apart = [f"{f}: {letter}: " + "; ".join(f"{kind} in line {', '.join(map(str, at[
          for f, c in [*code.items(), *tests.items()] for letter, kinds in sorted(letters_of(c).items()) if len(kinds) > 1 and not (f == "gpu/kernel.h" and letter in "xyzw")]
 check("one letter has one meaning within a file", apart)
 
+# Words to which the glossary of engine/README.md gives several meanings, each told by a noun before it.
+check("no struct has a bare word of several meanings for its name",
+      [f"{f}: struct {m[1]}" for f, c in code.items() for m in re.finditer(r"\bstruct (part|piece|place|block)\s*\{", c)])
+
 lengths = []
 for f in files:
     if not f.endswith((".c", ".h", ".cu")):

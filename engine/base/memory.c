@@ -106,7 +106,7 @@ status memory_take(const char *part, size_t bytes, void **block)
     pthread_mutex_lock(&parts_lock);
     part_add(m, part, size);
     all_blocks_bytes += size;
-    if (m->block_count < BLOCKS_MAX) m->blocks[m->block_count++] = (struct block){begin, size, part};
+    if (m->block_count < BLOCKS_MAX) m->blocks[m->block_count++] = (struct memory_block){begin, size, part};
     pthread_mutex_unlock(&parts_lock);
     *block = begin;
     return ST_OK;
@@ -143,7 +143,7 @@ bool memory_touch(void *begin, size_t bytes)
     return madvise((void *)from, to - from, populate_write) == 0;
 }
 
-static size_t block_resident_bytes(const struct block *block)
+static size_t block_resident_bytes(const struct memory_block *block)
 {
     unsigned char is_resident[4096];
     size_t page = page_bytes(), sum_bytes = 0;

@@ -14,7 +14,7 @@ struct scope_memory {
     struct memory_part parts[PARTS_MAX];
     size_t part_count;
     /* The blocks that are taken, for memory_part_resident_bytes; at most BLOCKS_MAX are listed. */
-    struct block {
+    struct memory_block {
         void *begin;
         size_t bytes;
         const char *part;

@@ -23,14 +23,14 @@
 #define CLOCK_BEGIN "{\"name\":\"clock\",\"cat\":\"trace\",\"ph\":\"M\",\"pid\":"
 
 /* A node's file. */
-struct part {
+struct merge_part {
     FILE *in;
     char *path;
     uint64_t job, ranks;
 };
 
 /* Reads the next line without its end; *is_there: there was a whole one. INVALID: it is too long. */
-static status line_read(const struct part *p, char line[LINE_BYTES], bool *is_there)
+static status line_read(const struct merge_part *p, char line[LINE_BYTES], bool *is_there)
 {
     *is_there = fgets(line, LINE_BYTES, p->in) != NULL;
     if (!*is_there) {
@@ -46,7 +46,7 @@ static status line_read(const struct part *p, char line[LINE_BYTES], bool *is_th
 }
 
 /* Opens a file and reads its head; job 0: it has none, or none yet. */
-static status part_open(struct part *p)
+static status part_open(struct merge_part *p)
 {
     char line[LINE_BYTES];
     bool is_there = true;
@@ -74,14 +74,14 @@ static status part_open(struct part *p)
     return ST_OK;
 }
 
-static void part_close(struct part *p)
+static void part_close(struct merge_part *p)
 {
     if (p->in) fclose(p->in);
     p->in = NULL;
 }
 
 /* Whether the array has its end. */
-static bool is_complete(const struct part *p)
+static bool is_complete(const struct merge_part *p)
 {
     char end[3] = "";
     const bool is_read = fseek(p->in, -3, SEEK_END) == 0 && fread(end, 1, 3, p->in) == 3;
@@ -90,7 +90,7 @@ static bool is_complete(const struct part *p)
 }
 
 /* Waits until a node's file is complete, or until end_ns, and opens it. */
-static status part_await(struct part *p, uint64_t job, uint64_t end_ns)
+static status part_await(struct merge_part *p, uint64_t job, uint64_t end_ns)
 {
     for (;;) {
         const status st = part_open(p);
@@ -105,7 +105,7 @@ static status part_await(struct part *p, uint64_t job, uint64_t end_ns)
 }
 
 /* Appends the file's events. */
-static status part_copy(const struct part *p, struct file_writer *out, bool *is_first)
+static status part_copy(const struct merge_part *p, struct file_writer *out, bool *is_first)
 {
     char line[LINE_BYTES];
     bool is_there;
@@ -124,14 +124,14 @@ static status part_copy(const struct part *p, struct file_writer *out, bool *is_
 }
 
 /* Appends the files of all ranks that the first file names. */
-static status parts_copy(const char *path, struct part *first, struct file_writer *out, uint64_t end_ns,
+static status parts_copy(const char *path, struct merge_part *first, struct file_writer *out, uint64_t end_ns,
                          bool is_lenient)
 {
     bool is_first = true;
     uint32_t missing = 0;
     TRY(part_copy(first, out, &is_first));
     for (uint32_t r = 1; r < RANKS_MAX; r++) {
-        struct part p = {0};
+        struct merge_part p = {0};
         if (!(first->ranks >> r & 1)) continue;
         TRY(heap_text(&p.path, "%s.%u", path, r));
         status st = part_await(&p, first->job, end_ns);
@@ -152,7 +152,7 @@ static status parts_copy(const char *path, struct part *first, struct file_write
 status trace_merge(const char *path, uint64_t wait_ns, bool is_lenient)
 {
     const uint64_t end_ns = clock_ns() + wait_ns;
-    struct part first = {0};
+    struct merge_part first = {0};
     struct file_writer out = {0};
     TRY(heap_text(&first.path, "%s.0", path));
     status st = part_open(&first);

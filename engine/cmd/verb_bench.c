@@ -118,6 +118,7 @@ const struct command command_bench = {
         "    parse    text that becomes micro-batches, of all formats or FORMAT: "
         "criteo, criteo-shuffled, criteo-cached, criteo-blocks, csv, csv-quoted, libsvm,\n"
         "             libffm; limit: the text read and dropped\n"
+        "    feed     text that becomes inputs with their rows; limit: one thread's rate, times what threads gain\n"
         "    ring     numbers between two threads; limit: a plain ring\n"
         "    disk     blocks of 4 KiB at random places of a file in DIRECTORY (default: the present one), "
         "1 to 256 in flight, by io_uring\n"
@@ -131,7 +132,7 @@ const struct command command_bench = {
         "             another), a model text or a compiled graph; limit: its operations at the peak\n"
         "    card     copies, products and updates of a card; "
         "limit: its driver's copies, cuBLASLt where it is installed, multiply-adds\n"
-        "or all, which is the default. Every figure is the median of --repeats, each beside one of its limit.",
+        "or all, which is the default. Every figure is the median of --repeats, each after one of its limit.",
     .flags = flags,
     .flag_count = sizeof flags / sizeof *flags,
     .options_bytes = sizeof(struct bench_verb_options),

@@ -56,7 +56,7 @@ static void verbs_print(void)
            HETERPS_VERSION);
     for (size_t i = 0; i < VERB_COUNT; i++) {
         if (verbs[i].title) printf("%s%s:\n", i ? "\n" : "", verbs[i].title);
-        printf("  %-11s %s\n", verbs[i].command->name, verbs[i].command->summary);
+        printf("  %-12s %s\n", verbs[i].command->name, verbs[i].command->summary);
     }
     printf("\n%s\nExit status: %s\n", help_of_words, help_of_exits);
 }

@@ -8,13 +8,13 @@
 #include "engine/base/thread.h"
 
 /* The header of a piece. A node's last piece has step LAST, the node's status as code, and its message. */
-struct piece {
+struct gather_piece {
     uint64_t step;
     uint32_t bytes; /* after it, without padding to a multiple of 8 */
     uint16_t is_last, code;
 };
 #define LAST UINT64_MAX
-_Static_assert(sizeof(struct piece) == TALK_BYTES - GATHER_PIECE_BYTES, "a piece has what is left of a block");
+_Static_assert(sizeof(struct gather_piece) == TALK_BYTES - GATHER_PIECE_BYTES, "a piece has what is left of a block");
 
 static uint32_t padded(uint32_t bytes) { return (bytes + 7) & ~UINT32_C(7); }
 
@@ -39,15 +39,15 @@ static void block_say(struct gather *g)
 status gather_place(struct gather *g, uint64_t step, uint32_t least, uint8_t **at, uint32_t *room)
 {
     CHECK(least <= GATHER_PIECE_BYTES);
-    if (step != g->step || TALK_BYTES - g->used < sizeof(struct piece) + padded(least)) block_say(g);
+    if (step != g->step || TALK_BYTES - g->used < sizeof(struct gather_piece) + padded(least)) block_say(g);
     g->step = step;
     if (g->block == NULL) TRY(reduce_say_place(g->reduce, 0, &g->block));
-    *at = g->block + g->used + sizeof(struct piece);
-    *room = TALK_BYTES - g->used - (uint32_t)sizeof(struct piece);
+    *at = g->block + g->used + sizeof(struct gather_piece);
+    *room = TALK_BYTES - g->used - (uint32_t)sizeof(struct gather_piece);
     return ST_OK;
 }
 
-static void piece_put(struct gather *g, const struct piece *piece)
+static void piece_put(struct gather *g, const struct gather_piece *piece)
 {
     uint8_t *at = g->block + g->used;
     memcpy(at, piece, sizeof *piece);
@@ -55,12 +55,15 @@ static void piece_put(struct gather *g, const struct piece *piece)
     g->used += (uint32_t)sizeof *piece + padded(piece->bytes);
 }
 
-void gather_put(struct gather *g, uint32_t bytes) { piece_put(g, &(struct piece){.step = g->step, .bytes = bytes}); }
+void gather_put(struct gather *g, uint32_t bytes)
+{
+    piece_put(g, &(struct gather_piece){.step = g->step, .bytes = bytes});
+}
 
 void gather_step_end(struct gather *g, uint64_t step)
 {
     if (g->used && g->step == step) {
-        const struct piece end = {.step = step, .is_last = 1};
+        const struct gather_piece end = {.step = step, .is_last = 1};
         if (TALK_BYTES - g->used >= sizeof end) piece_put(g, &end);
     }
     block_say(g); /* else the next block's step tells the end */
@@ -74,7 +77,7 @@ static status end_say(struct gather *g, status st)
     uint32_t room;
     TRY(gather_place(g, LAST, bytes, &at, &room));
     memcpy(at, message, bytes);
-    piece_put(g, &(struct piece){.step = LAST, .bytes = bytes, .is_last = 1, .code = (uint16_t)st});
+    piece_put(g, &(struct gather_piece){.step = LAST, .bytes = bytes, .is_last = 1, .code = (uint16_t)st});
     block_say(g);
     return ST_OK;
 }
@@ -87,7 +90,8 @@ static status piece_invalid(uint32_t name)
 }
 
 /* Reads and checks the header of the piece at `at`, with `left` bytes. */
-static status piece_read(const struct gather *g, uint32_t from, const uint8_t *at, uint32_t left, struct piece *piece)
+static status piece_read(const struct gather *g, uint32_t from, const uint8_t *at, uint32_t left,
+                         struct gather_piece *piece)
 {
     if (left < sizeof *piece) return piece_invalid(reduce_name(g->reduce, from));
     memcpy(piece, at, sizeof *piece);
@@ -107,7 +111,7 @@ static status node_hear(struct gather *g, uint32_t from, uint64_t step, bool dro
     for (bool is_over = false; !is_over;) {
         const uint8_t *at;
         uint32_t left;
-        struct piece piece;
+        struct gather_piece piece;
         TRY(reduce_hear_until(g->reduce, from, &g->shared_stop, &at, &left));
         TRY(piece_read(g, from, at, left, &piece));
         /* Blocks are of one step; a failure is heard at once. */

@@ -11,7 +11,7 @@
 #include "engine/node/talk.h"
 
 /* Holds a micro-batch's samples until its step is told. */
-struct cell {
+struct progressive_cell {
     _Alignas(64) _Atomic uint32_t shared_state;
     uint64_t step; /* the micro-batch's */
 };
@@ -25,7 +25,7 @@ struct samples {
 
 /* With several nodes: a run of one node's examples, in a block;
  * a record for each follows. count 0: the last piece. */
-struct piece {
+struct progressive_piece {
     uint64_t first, count;
 };
 
@@ -36,7 +36,7 @@ struct progressive {
     struct batch_shape batch;
     uint32_t window, cell_count;
     bool has_weight;
-    struct cell *cells;                             /* [cell_count]: by cell_of */
+    struct progressive_cell *cells;                 /* [cell_count]: by cell_of */
     struct samples *samples;                        /* [heads.count] */
     float *cell_weight, *ring_weight, *kept_weight; /* as samples; NULL: all are 1 */
     struct reduce *reduce;                          /* with several nodes; NULL: one node, without the following */
@@ -80,7 +80,7 @@ static void layout_make(struct layout *l, struct progressive *p)
 
 static size_t piece_bytes(const struct progressive *p, uint64_t count)
 {
-    return sizeof(struct piece) + count * p->record_bytes;
+    return sizeof(struct progressive_piece) + count * p->record_bytes;
 }
 
 static status nodes_open(struct progressive *p)
@@ -144,7 +144,7 @@ void progressive_take(struct progressive *p, const struct slot *slot)
 {
     const struct micro_batch *m = &slot->input->batch;
     const uint32_t index = cell_of(p, m->step, m->micro_index);
-    struct cell *cell = &p->cells[index];
+    struct progressive_cell *cell = &p->cells[index];
     if (m->example_count == 0) return; /* a short step has no example for this node, and is not told */
     uint32_t is_free = CELL_FREE;
     /* Acquire pairs with the release in progressive_step(): the samples before have been copied. */
@@ -192,7 +192,7 @@ void progressive_step(struct progressive *p, const struct step_done *done)
         const uint32_t index = cell_of(p, done->step, micro), left = done->example_count - micro * p->batch.micro,
                        count = left < p->batch.micro ? left : p->batch.micro;
         const size_t begin = (size_t)index * p->batch.micro;
-        struct cell *cell = &p->cells[index];
+        struct progressive_cell *cell = &p->cells[index];
         /* Acquire pairs with the release in progressive_take(). */
         if (atomic_load_explicit(&cell->shared_state, memory_order_acquire) != CELL_FULL || cell->step != done->step) {
             if (p->reduce) ring_pass(p, count, false);
@@ -270,13 +270,13 @@ static void record_read(const struct progressive *p, uint32_t place, const uint8
 
 /* On other nodes: the next piece from *number on that fits into `room` bytes; false:
  * no piece is left, or fits. */
-static bool piece_next(const struct progressive *p, uint64_t *number, size_t room, struct piece *piece)
+static bool piece_next(const struct progressive *p, uint64_t *number, size_t room, struct progressive_piece *piece)
 {
     uint64_t n = *number;
     for (; n < p->kept_end && !p->kept_own[n % p->window];) n++;
     *number = n;
     for (; n < p->kept_end && p->kept_own[n % p->window] && piece_bytes(p, n + 1 - *number) <= room;) n++;
-    *piece = (struct piece){*number, n - *number};
+    *piece = (struct progressive_piece){*number, n - *number};
     *number = n;
     return piece->count > 0;
 }
@@ -284,7 +284,7 @@ static bool piece_next(const struct progressive *p, uint64_t *number, size_t roo
 static status own_say(const struct progressive *p)
 {
     uint64_t number = rest_begin(p);
-    struct piece piece;
+    struct progressive_piece piece;
     uint8_t *at;
     while (piece_next(p, &number, TALK_BYTES, &piece)) {
         uint32_t used = 0;
@@ -302,7 +302,7 @@ static status own_say(const struct progressive *p)
 
 status progressive_joined(struct progressive *p)
 {
-    static const struct piece none = {0};
+    static const struct progressive_piece none = {0};
     if (p->reduce == NULL || p->measures) return ST_OK;
     return reduce_say_all(p->reduce, 0, &none, sizeof none);
 }
@@ -315,7 +315,7 @@ static status none_come(void)
 /* Takes in a node's block; *left: examples that are still missing. */
 static status block_take(struct progressive *p, const uint8_t *at, uint32_t bytes, uint64_t *left, bool *is_last)
 {
-    struct piece piece;
+    struct progressive_piece piece;
     for (uint32_t used = 0; used < bytes; used += (uint32_t)piece_bytes(p, piece.count)) {
         if (bytes - used < sizeof piece) return none_come();
         memcpy(&piece, at + used, sizeof piece);

@@ -9,20 +9,20 @@
 #include <string.h>
 
 /* What lies before a block's bytes. */
-struct block {
+struct block_front {
     alignas(16) size_t steps; /* the size in steps of BLOCKS_STEP; above BLOCKS_CLASSES: malloc's own    */
-    struct block *next;       /* in the list of kept ones */
+    struct block_front *next; /* in the list of kept ones */
 };
 
 static _Thread_local struct {
     bool keeps;
-    struct block *kept[BLOCKS_CLASSES + 1];
+    struct block_front *kept[BLOCKS_CLASSES + 1];
     size_t kept_bytes[BLOCKS_CLASSES + 1];
 } own;
 
 void blocks_for_libevent(void) { event_set_mem_functions(blocks_take, blocks_retake, blocks_give); }
 
-static size_t bytes_of(size_t steps) { return sizeof(struct block) + steps * BLOCKS_STEP; }
+static size_t bytes_of(size_t steps) { return sizeof(struct block_front) + steps * BLOCKS_STEP; }
 
 /* AddressSanitizer has to see a use after the block was given back. */
 #ifdef __SANITIZE_ADDRESS__
@@ -35,7 +35,7 @@ void blocks_drop(void)
 {
     own.keeps = false;
     for (size_t steps = 0; steps <= BLOCKS_CLASSES; steps++) {
-        for (struct block *b = own.kept[steps], *next; b; b = next) {
+        for (struct block_front *b = own.kept[steps], *next; b; b = next) {
             next = b->next;
             free(b);
         }
@@ -47,7 +47,7 @@ void blocks_drop(void)
 void *blocks_take(size_t bytes)
 {
     const size_t steps = bytes / BLOCKS_STEP + (bytes % BLOCKS_STEP != 0);
-    struct block *b = steps <= BLOCKS_CLASSES ? own.kept[steps] : NULL;
+    struct block_front *b = steps <= BLOCKS_CLASSES ? own.kept[steps] : NULL;
     if (b) {
         own.kept[steps] = b->next;
         own.kept_bytes[steps] -= bytes_of(steps);
@@ -61,7 +61,7 @@ void *blocks_take(size_t bytes)
 void blocks_give(void *block)
 {
     if (block == NULL) return;
-    struct block *b = (struct block *)block - 1;
+    struct block_front *b = (struct block_front *)block - 1;
     const size_t steps = b->steps;
     if (!own.keeps || steps > BLOCKS_CLASSES || own.kept_bytes[steps] + bytes_of(steps) > BLOCKS_CLASS_BYTES) {
         free(b);
@@ -75,7 +75,7 @@ void blocks_give(void *block)
 void *blocks_retake(void *block, size_t bytes)
 {
     if (block == NULL) return blocks_take(bytes);
-    struct block *b = (struct block *)block - 1;
+    struct block_front *b = (struct block_front *)block - 1;
     const size_t has = b->steps * BLOCKS_STEP;
     if (bytes <= has && b->steps <= BLOCKS_CLASSES) return block;
     void *other = blocks_take(bytes);

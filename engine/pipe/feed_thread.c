@@ -18,7 +18,7 @@
 #define RECENT_INPUTS 16u
 
 /* Where the thread is in the data. */
-struct place {
+struct feed_place {
     uint64_t epoch, step;
     uint32_t step_block; /* training: of the step's rows                                            */
     uint32_t step_examples;
@@ -125,8 +125,8 @@ static void help(struct feed *feed, struct wanted *wanted)
 
 /* Takes the number that was left over at the end of a pass, or the next that the consumer
  * gives back. False if interrupted. */
-static bool number_take(struct feed *feed, struct ring *ring, uint32_t *held, const struct place *at, uint32_t micro,
-                        uint32_t *number)
+static bool number_take(struct feed *feed, struct ring *ring, uint32_t *held, const struct feed_place *at,
+                        uint32_t micro, uint32_t *number)
 {
     *number = *held;
     *held = NUMBER_NONE;
@@ -174,7 +174,7 @@ static void block_back(struct feed *feed, uint32_t block)
 }
 
 /* Takes back the blocks that have come; `wait`: waits for one if none has. */
-static status blocks_take_back(struct feed *feed, struct place *at, bool wait)
+static status blocks_take_back(struct feed *feed, struct feed_place *at, bool wait)
 {
     uint32_t block, held = NUMBER_NONE;
     while (ring_try_pop(&feed->free_blocks, &block)) {
@@ -197,7 +197,7 @@ static void block_give_back(struct feed *feed, uint32_t block)
 }
 
 /* Waits until RAM has room for the rows of one more micro-batch, for which steps have to end. */
-static status room_await(struct feed *feed, struct place *at)
+static status room_await(struct feed *feed, struct feed_place *at)
 {
     for (bool has_room = false;;) {
         TRY(row_gate_room(&feed->gate, &has_room));
@@ -240,7 +240,7 @@ static void counts_publish(struct feed *feed)
 }
 
 /* Starts a pass and drops its first `skip` examples. */
-static status pass_begin(struct feed *feed, struct place *at, uint64_t skip)
+static status pass_begin(struct feed *feed, struct feed_place *at, uint64_t skip)
 {
     at->is_end = false;
     uint64_t begin_ns = clock_ns();
@@ -275,7 +275,7 @@ static status pass_begin(struct feed *feed, struct place *at, uint64_t skip)
 }
 
 /* Notes where in the data the micro-batch belongs; it ends where the thread is. */
-static void place_note(const struct feed *feed, const struct place *at, uint32_t micro, struct micro_batch *m)
+static void place_note(const struct feed *feed, const struct feed_place *at, uint32_t micro, struct micro_batch *m)
 {
     m->step = at->step;
     m->epoch = at->epoch;
@@ -286,7 +286,7 @@ static void place_note(const struct feed *feed, const struct place *at, uint32_t
 }
 
 /* Fills `m` with the step's next examples, up to a micro-batch or the end of the pass. */
-static status micro_read(struct feed *feed, struct place *at, uint32_t micro, struct micro_batch *m)
+static status micro_read(struct feed *feed, struct feed_place *at, uint32_t micro, struct micro_batch *m)
 {
     uint64_t begin_ns = clock_ns();
     micro_batch_clear(m);
@@ -310,7 +310,7 @@ static status micro_read(struct feed *feed, struct place *at, uint32_t micro, st
 }
 
 /* Passes over the examples of a micro-batch that is another's. */
-static status micro_pass(struct feed *feed, struct place *at, uint32_t micro)
+static status micro_pass(struct feed *feed, struct feed_place *at, uint32_t micro)
 {
     const uint64_t begin_ns = clock_ns();
     uint64_t passed;
@@ -340,7 +340,7 @@ static status sweep_decide(struct feed *feed, struct input *input)
 }
 
 /* Waits until the rows have gone: later inputs get the rows that are left. */
-static status sweep_await(struct feed *feed, struct place *at, uint64_t step)
+static status sweep_await(struct feed *feed, struct feed_place *at, uint64_t step)
 {
     while (row_gate_is_waiting(&feed->gate) && !feed_is_interrupted(feed)) TRY(inputs_show(feed, true));
     struct wanted wanted = {.feed = feed, .swept_above = step + 1};
@@ -437,7 +437,7 @@ static void read_drop(struct feed *feed)
 }
 
 /* Gives the consumer the oldest input that has been read, as soon as its rows are there. */
-static status oldest_try(struct feed *feed, struct place *at)
+static status oldest_try(struct feed *feed, struct feed_place *at)
 {
     const uint32_t index = feed->read[feed->read_begin % feed->input_count];
     struct input *input = &feed->inputs[index];
@@ -461,7 +461,7 @@ static status oldest_try(struct feed *feed, struct place *at)
 }
 
 /* The same; after a failure drops what has been read. */
-static status oldest_give(struct feed *feed, struct place *at)
+static status oldest_give(struct feed *feed, struct feed_place *at)
 {
     const status st = oldest_try(feed, at);
     if (st != ST_OK) read_drop(feed);
@@ -469,7 +469,7 @@ static status oldest_give(struct feed *feed, struct place *at)
 }
 
 /* Gives the consumer the oldest inputs until `left` are left. */
-static status read_give(struct feed *feed, struct place *at, uint32_t left)
+static status read_give(struct feed *feed, struct feed_place *at, uint32_t left)
 {
     while (at->is_open && feed->read_end - feed->read_begin > left) TRY(oldest_give(feed, at));
     return ST_OK;
@@ -477,7 +477,7 @@ static status read_give(struct feed *feed, struct place *at, uint32_t left)
 
 /* An input of the step under way has been read. Its rows are found when its keys are
  * numbered, while later inputs are read. */
-static status input_give(struct feed *feed, struct place *at, uint32_t index)
+static status input_give(struct feed *feed, struct feed_place *at, uint32_t index)
 {
     const uint32_t most = feed->input_count / 2, ahead = 2 * feed->numbering.count;
     feed->inputs[index].step_block = at->step_block;
@@ -488,7 +488,7 @@ static status input_give(struct feed *feed, struct place *at, uint32_t index)
 
 /* Takes at->step_block, for the step that begins. If none is free,
  * first gives the consumer inputs to give back. */
-static status block_take(struct feed *feed, struct place *at)
+static status block_take(struct feed *feed, struct feed_place *at)
 {
     while (at->is_open && feed->spare_count == 0 && ring_depth(&feed->free_blocks) == 0 &&
            feed->read_begin < feed->read_end)
@@ -502,7 +502,7 @@ static status block_take(struct feed *feed, struct place *at)
 }
 
 /* Takes at->input, for micro-batch `micro`. If none is free, first gives the consumer inputs to give back. */
-static status input_take(struct feed *feed, struct place *at, uint32_t micro)
+static status input_take(struct feed *feed, struct feed_place *at, uint32_t micro)
 {
     while (at->is_open && feed->held_input == NUMBER_NONE && ring_depth(&feed->free) == 0 &&
            feed->read_begin < feed->read_end)
@@ -516,7 +516,7 @@ static status input_take(struct feed *feed, struct place *at, uint32_t micro)
 /* Gives the consumer its last input of a step, with the number of the step's examples. The input
  * was held back while others' later micro-batches were read; if the step has ended before the
  * consumer's part, it is an empty one. */
-static status last_give(struct feed *feed, struct place *at)
+static status last_give(struct feed *feed, struct feed_place *at)
 {
     if (at->input == NUMBER_NONE) {
         TRY(input_take(feed, at, feed->micro_first));
@@ -531,7 +531,7 @@ static status last_give(struct feed *feed, struct place *at)
 }
 
 /* The step had no example: nobody has seen its block, nor what was to be its first input. */
-static void step_cancel(struct feed *feed, struct place *at)
+static void step_cancel(struct feed *feed, struct feed_place *at)
 {
     CHECK(at->is_end);
     feed->held_input = at->input;
@@ -539,13 +539,13 @@ static void step_cancel(struct feed *feed, struct place *at)
 }
 
 /* Tells nodes without lanes, if this is node 0. */
-static void news_tell(struct feed *feed, const struct place *at, struct exchange_news news)
+static void news_tell(struct feed *feed, const struct feed_place *at, struct exchange_news news)
 {
     if (feed->training && feed->exchange && !feed->is_told) feed->exchange->vt->tell(feed->exchange, at->step, news);
 }
 
 /* Reads over another worker's step. */
-static status step_pass(struct feed *feed, struct place *at)
+static status step_pass(struct feed *feed, struct feed_place *at)
 {
     for (uint32_t micro = 0; micro < batch_micro_count(feed->shape) && !at->is_end && at->is_open; micro++)
         TRY(micro_pass(feed, at, micro));
@@ -554,7 +554,7 @@ static status step_pass(struct feed *feed, struct place *at)
 }
 
 /* Reads one step, or none if the pass has ended with the step before. */
-static status step_read(struct feed *feed, struct place *at)
+static status step_read(struct feed *feed, struct feed_place *at)
 {
     bool has_last = false;
     at->step_examples = 0;
@@ -589,7 +589,7 @@ static status step_read(struct feed *feed, struct place *at)
 }
 
 /* One pass: fills inputs until the data or `steps_max` ends, or the feed is interrupted. */
-static status pass_run(struct feed *feed, struct place *at, uint64_t skip)
+static status pass_run(struct feed *feed, struct feed_place *at, uint64_t skip)
 {
     TRY(pass_begin(feed, at, skip));
     while (at->is_open && !at->is_end && (feed->steps_max == 0 || at->step < feed->steps_max)) TRY(step_read(feed, at));
@@ -597,7 +597,7 @@ static status pass_run(struct feed *feed, struct place *at, uint64_t skip)
 }
 
 /* Without lanes: an input for each step, as long as node 0 tells of any. */
-static status told_run(struct feed *feed, struct place *at)
+static status told_run(struct feed *feed, struct feed_place *at)
 {
     for (;; at->step++) {
         struct wanted wanted = {.feed = feed, .news_above = at->step + 1};
@@ -630,7 +630,7 @@ static void feed_fail(struct feed *feed, status st)
 
 /* The consumer still gets what was read before the end, or before a failure of reading. A
  * failure of its rows comes first. */
-static status reading_end(struct feed *feed, struct place *at, status of_reading)
+static status reading_end(struct feed *feed, struct feed_place *at, status of_reading)
 {
     struct failure failure = {0};
     if (of_reading != ST_OK) failure_keep(&failure, of_reading);
@@ -642,7 +642,7 @@ static status reading_end(struct feed *feed, struct place *at, status of_reading
 void *feed_main(void *argument)
 {
     struct feed *feed = argument;
-    struct place at = {.epoch = feed->from.epoch, .step = feed->from.step, .is_open = true};
+    struct feed_place at = {.epoch = feed->from.epoch, .step = feed->from.step, .is_open = true};
     uint64_t skip = feed->from.epoch_examples;
     status st = ST_OK;
     cores_pin(feed->processors, feed->processor_count);

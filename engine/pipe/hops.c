@@ -50,22 +50,22 @@ struct hops {
 
 /* --- tags --------------------------------------------------------------------------------------- */
 
-struct place {
+struct hops_place {
     uint32_t number, slot, cut;
     enum hops_way way;
 };
 
-static uint64_t tag_of(struct place p)
+static uint64_t tag_of(struct hops_place p)
 {
     return (uint64_t)p.cut << 49 | (uint64_t)p.way << 48 | (uint64_t)p.slot << 32 | p.number;
 }
 
-static struct place place_of(uint64_t tag)
+static struct hops_place place_of(uint64_t tag)
 {
-    return (struct place){.number = (uint32_t)tag,
-                          .slot = (uint32_t)(tag >> 32) & (HOPS_SLOTS_MAX - 1),
-                          .way = tag >> 48 & 1 ? HOPS_BACK : HOPS_FORWARD,
-                          .cut = (uint32_t)(tag >> 49)};
+    return (struct hops_place){.number = (uint32_t)tag,
+                               .slot = (uint32_t)(tag >> 32) & (HOPS_SLOTS_MAX - 1),
+                               .way = tag >> 48 & 1 ? HOPS_BACK : HOPS_FORWARD,
+                               .cut = (uint32_t)(tag >> 49)};
 }
 
 /* --- what comes ----------------------------------------------------------------------------------- */
@@ -73,7 +73,7 @@ static struct place place_of(uint64_t tag)
 static void *message_place(struct exchange_hops *of, uint32_t from, uint64_t tag, uint64_t bytes)
 {
     struct hops *h = (struct hops *)of;
-    const struct place p = place_of(tag);
+    const struct hops_place p = place_of(tag);
     if (p.cut >= h->cut_count || p.slot >= h->o.slot_count) return NULL;
     struct far_cut *cut = &h->cuts[p.cut];
     const struct list *list = &cut->list[p.way];
@@ -100,7 +100,7 @@ static void entry_give(struct hops *h, uint32_t cut, uint32_t number, uint32_t s
 static void message_arrived(struct exchange_hops *of, uint64_t tag, uint64_t bytes)
 {
     struct hops *h = (struct hops *)of;
-    const struct place p = place_of(tag);
+    const struct hops_place p = place_of(tag);
     struct far_cut *cut = &h->cuts[p.cut];
     cut->list[p.way].bytes[p.slot] = bytes;
     if (p.way == HOPS_BACK) {
@@ -192,7 +192,7 @@ struct hops_parcel hops_pack(struct hops *h, uint32_t stage, enum hops_way way, 
     for (uint32_t i = 0; i < list->count && !bare; i++) to = view_pack(to, slot->tensor[list->tensor[i]]);
     /* Nobody asks for the number on the way back. */
     const uint32_t number = way == HOPS_FORWARD ? h->slot_number[slot->index] : 0;
-    send->tag = tag_of((struct place){.number = number, .slot = cell, .cut = index, .way = way});
+    send->tag = tag_of((struct hops_place){.number = number, .slot = cell, .cut = index, .way = way});
     return (struct hops_parcel){index, index * h->o.slot_count + cell};
 }
 

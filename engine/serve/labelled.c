@@ -10,7 +10,7 @@
 #define CRITEO_COLUMNS 40u
 static const char criteo_labels[] = "label";
 
-struct piece {
+struct labelled_piece {
     const char *text;
     size_t bytes;
     bool is_open; /* it begins with a quotation mark that nothing closes */
@@ -20,7 +20,7 @@ struct piece {
 struct places {
     char separator;
     bool has_quotes;
-    struct piece *label; /* [label_count]: their names */
+    struct labelled_piece *label; /* [label_count]: their names */
     uint32_t label_count;
     /* for each column of a line: the label that stands there, or PLACE_OTHER */
     uint32_t *place; /* [count] */
@@ -38,7 +38,7 @@ static status put(struct evbuffer *to, const char *text, size_t bytes)
 
 /* The next value of a line: up to a separator outside of quotation marks, or to the end of the line, which no
  * value may contain, as for readers. Moves *at behind it; *is_last: it is the line's last. */
-static struct piece value_next(const struct places *p, const char **at, const char *end, bool *is_last)
+static struct labelled_piece value_next(const struct places *p, const char **at, const char *end, bool *is_last)
 {
     const char *begin = *at, *c = begin;
     bool is_open = false;
@@ -50,15 +50,15 @@ static struct piece value_next(const struct places *p, const char **at, const ch
     while (c < end && *c != p->separator && *c != '\n') c++;
     *is_last = c >= end || *c == '\n';
     *at = c < end ? c + 1 : end;
-    struct piece value = {begin, (size_t)(c - begin), is_open};
+    struct labelled_piece value = {begin, (size_t)(c - begin), is_open};
     if (*is_last && value.bytes && begin[value.bytes - 1] == '\r') value.bytes--;
     return value;
 }
 
-static struct piece line_next(const char **at, const char *end)
+static struct labelled_piece line_next(const char **at, const char *end)
 {
     const char *stop = memchr(*at, '\n', (size_t)(end - *at));
-    struct piece line = {.text = *at, .bytes = (size_t)((stop ? stop : end) - *at)};
+    struct labelled_piece line = {.text = *at, .bytes = (size_t)((stop ? stop : end) - *at)};
     *at = stop ? stop + 1 : end;
     if (line.bytes && line.text[line.bytes - 1] == '\r') line.bytes--;
     return line;
@@ -66,7 +66,7 @@ static struct piece line_next(const char **at, const char *end)
 
 /* --- lines of columns ------------------------------------------------------------------------- */
 
-static uint32_t label_of(const struct places *p, struct piece name)
+static uint32_t label_of(const struct places *p, struct labelled_piece name)
 {
     while (name.bytes && *name.text == ' ') name.text++, name.bytes--;
     while (name.bytes && name.text[name.bytes - 1] == ' ') name.bytes--;
@@ -80,7 +80,7 @@ static status place_add(void *places, const char *name, size_t bytes)
 {
     struct places *p = places;
     TRY(heap_room(&p->place, p->count + 1, sizeof *p->place, "columns of a line"));
-    const uint32_t label = label_of(p, (struct piece){.text = name, .bytes = bytes});
+    const uint32_t label = label_of(p, (struct labelled_piece){.text = name, .bytes = bytes});
     p->place[p->count++] = label;
     p->labels_there += label != PLACE_OTHER;
     return ST_OK;
@@ -88,12 +88,12 @@ static status place_add(void *places, const char *name, size_t bytes)
 
 /* Takes a line's values of labels. INVALID: another number of values, or one with a
  * quotation mark that is not closed. */
-static status labels_take(const struct places *p, struct piece line, struct piece *value)
+static status labels_take(const struct places *p, struct labelled_piece line, struct labelled_piece *value)
 {
     const char *at = line.text, *end = line.text + line.bytes;
     uint32_t count = 0;
     for (bool is_last = false; !is_last; count++) {
-        const struct piece next = value_next(p, &at, end, &is_last);
+        const struct labelled_piece next = value_next(p, &at, end, &is_last);
         if (next.is_open)
             FAIL(INVALID, "expected a quotation mark that ends label %u of a line on this line, found none", count + 1);
         if (count < p->label_count) value[count] = next;
@@ -104,7 +104,7 @@ static status labels_take(const struct places *p, struct piece line, struct piec
 
 /* Writes one line of columns with the labels in their places; a label without a place goes to the
  * end. `value` NULL: writes nothing. */
-static status columns_put(const struct places *p, const char **at, const char *end, const struct piece *value,
+static status columns_put(const struct places *p, const char **at, const char *end, const struct labelled_piece *value,
                           bool has_header, struct evbuffer *to)
 {
     const char *from = *at, *look = *at;
@@ -116,7 +116,7 @@ static status columns_put(const struct places *p, const char **at, const char *e
     bool is_last = false, is_first = true;
     for (uint32_t i = 0; i < p->count || !is_last; i++) {
         const uint32_t label = i < p->count ? p->place[i] : PLACE_OTHER;
-        struct piece v = {0};
+        struct labelled_piece v = {0};
         if (label == PLACE_OTHER || !lacks) {
             if (is_last) break;
             v = value_next(p, &from, end, &is_last);
@@ -141,7 +141,7 @@ static status header_take(struct places *p, const char **at, const char *end, st
 {
     const char *look = *at;
     for (bool is_last = false; !is_last;) {
-        const struct piece name = value_next(p, &look, end, &is_last);
+        const struct labelled_piece name = value_next(p, &look, end, &is_last);
         TRY(place_add(p, name.text, name.bytes));
     }
     return columns_put(p, at, end, p->label, true, to);
@@ -149,12 +149,12 @@ static status header_take(struct places *p, const char **at, const char *end, st
 
 /* --- lines of numbered features --------------------------------------------------------------- */
 
-static status features_put(struct piece line, struct piece label, struct evbuffer *to)
+static status features_put(struct labelled_piece line, struct labelled_piece label, struct evbuffer *to)
 {
     const char *end = line.text + line.bytes, *stop = line.text;
     while (stop < end && *stop != ' ' && *stop != '\t') stop++;
     const bool has_label = stop > line.text && memchr(line.text, ':', (size_t)(stop - line.text)) == NULL;
-    if (has_label) line = (struct piece){.text = stop, .bytes = (size_t)(end - stop)};
+    if (has_label) line = (struct labelled_piece){.text = stop, .bytes = (size_t)(end - stop)};
     while (line.bytes && (*line.text == ' ' || *line.text == '\t')) line.text++, line.bytes--;
     TRY(put(to, label.text, label.bytes));
     TRY(put(to, " ", 1));
@@ -166,7 +166,7 @@ static status features_put(struct piece line, struct piece label, struct evbuffe
 
 /* Puts the label into the line's last node without a parent, as its number. A line without such a node, or a
  * malformed one, stays as it is. */
-static status tree_put(struct piece line, struct piece label, struct evbuffer *to)
+static status tree_put(struct labelled_piece line, struct labelled_piece label, struct evbuffer *to)
 {
     const char *end = line.text + line.bytes, *root = end;
     size_t depth = 0;
@@ -204,7 +204,7 @@ static status places_open(struct places *p, const struct setup *setup)
     if (p->label == NULL) FAIL(MEMORY, "no memory for labels");
     for (uint32_t i = 0; i < p->label_count; i++) {
         const char *name = format == DATA_CSV ? s->label[i].name : criteo_labels;
-        p->label[i] = (struct piece){.text = name, .bytes = strlen(name)};
+        p->label[i] = (struct labelled_piece){.text = name, .bytes = strlen(name)};
     }
     if (format == DATA_CSV && !s->has_header) return column_names_each(s->columns, place_add, p);
     if (format == DATA_CRITEO) TRY(place_add(p, criteo_labels, sizeof criteo_labels - 1));
@@ -213,7 +213,7 @@ static status places_open(struct places *p, const struct setup *setup)
 }
 
 static status lines_put(struct places *p, const struct setup *setup, const char *text, size_t bytes, const char *labels,
-                        size_t label_bytes, struct piece *value, struct evbuffer *to)
+                        size_t label_bytes, struct labelled_piece *value, struct evbuffer *to)
 {
     const uint32_t format = setup->settings.data_format;
     const bool has_columns = format == DATA_CSV || format == DATA_CRITEO,
@@ -223,14 +223,14 @@ static status lines_put(struct places *p, const struct setup *setup, const char 
     if (has_header) TRY(header_take(p, &at, end, to));
     while (at < end) {
         const bool has_labels = label_at < label_end;
-        const struct piece label = line_next(&label_at, label_end);
+        const struct labelled_piece label = line_next(&label_at, label_end);
         if (label.bytes) TRY(labels_take(p, label, value));
         lines++;
         found += has_labels;
         if (has_columns) {
             TRY(columns_put(p, &at, end, label.bytes ? value : NULL, has_header, to));
         } else {
-            const struct piece line = line_next(&at, end);
+            const struct labelled_piece line = line_next(&at, end);
             const bool is_tree = format == DATA_TREES;
             if (label.bytes) TRY(is_tree ? tree_put(line, value[0], to) : features_put(line, value[0], to));
         }
@@ -246,7 +246,7 @@ status labelled_put(const struct setup *setup, const char *text, size_t bytes, c
                     struct evbuffer *to)
 {
     struct places p;
-    struct piece *value = NULL;
+    struct labelled_piece *value = NULL;
     status st = places_open(&p, setup);
     if (st == ST_OK) {
         value = calloc(p.label_count, sizeof *value);

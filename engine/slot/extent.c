@@ -49,17 +49,17 @@ static uint32_t runs_list(const struct extent *e, const struct graph *g, const s
 }
 
 /* A block of what the stage's updates change. */
-struct block {
+struct extent_block {
     uint32_t run;
     uint64_t offset, first; /* where the block lies; floats of the blocks before it */
     bool is_bounded;        /* its norm is */
 };
-typedef void block_see(struct extent *e, const struct block *block, uint64_t floats);
+typedef void block_see(struct extent *e, const struct extent_block *block, uint64_t floats);
 
 /* Shows all blocks in the order of the nodes, with `floats`; returns how many floats they have. */
 static uint64_t blocks_walk(struct extent *e, const struct graph *g, block_see *see, uint64_t floats)
 {
-    struct block block = {0};
+    struct extent_block block = {0};
     for (uint32_t n = e->forward_begin; n < e->forward_end; n++) {
         const struct graph_node *node = &g->nodes[n];
         for (uint32_t k = 0; k < node->param_count; k++) {
@@ -78,7 +78,7 @@ static uint64_t blocks_walk(struct extent *e, const struct graph *g, block_see *
     return block.first;
 }
 
-static void block_give(struct extent *e, const struct block *block, uint64_t floats)
+static void block_give(struct extent *e, const struct extent_block *block, uint64_t floats)
 {
     const uint32_t owner = (uint32_t)(block->first * e->part_count / floats);
     for (uint32_t part = 0; part <= owner; part++) {

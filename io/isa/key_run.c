@@ -41,7 +41,7 @@
 #define POLL_BLOCKS 2u
 
 /* The cell of keys that are in no bucket. */
-static const struct cell no_cell;
+static const struct store_cell no_cell;
 
 /* Keys that were not found so far, and may be in a bucket that was not looked into. */
 struct open_keys {
@@ -78,7 +78,7 @@ ALWAYS_INLINE uint32_t bucket_cells(const struct bucket *bucket, uint64_t key)
 /* The first of these cells; without one, the bucket's end. */
 ALWAYS_INLINE const void *bucket_first(const struct bucket *bucket, uint32_t cells)
 {
-    return (const char *)bucket + sizeof(struct cell) / 2 * (size_t)__builtin_ctz(cells | 1u << 2 * BUCKET_CELLS);
+    return (const char *)bucket + sizeof(struct store_cell) / 2 * (size_t)__builtin_ctz(cells | 1u << 2 * BUCKET_CELLS);
 }
 
 static uint32_t block_end(const struct key_run *run, uint32_t begin)
@@ -163,7 +163,7 @@ ALWAYS_INLINE status block_settle(const struct key_run *run, struct open_keys *r
             first_ask(run, i + FETCH_AHEAD);
             first_look(run, i + LOOK_AHEAD, open->index, &open_count);
         }
-        struct cell *cell = slot_get(run, i);
+        struct store_cell *cell = slot_get(run, i);
         /* Relaxed: this thread is the only one that changes it. */
         uint32_t row = atomic_load_explicit(&cell->shared_row, memory_order_relaxed) - 1;
         if (__builtin_expect(row == ROW_NONE, 0)) {

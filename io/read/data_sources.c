@@ -26,7 +26,7 @@
 #define WEB_PIECE_BYTES (END_BYTES / WEB_CONNECTIONS)
 
 /* A file or address that is sampled; an address is read on from a byte. */
-struct place {
+struct source_place {
     const char *name; /* for messages */
     int fd;           /* -1: an address */
     const char *address;
@@ -54,7 +54,7 @@ void data_sources_layout(struct data_sources *c, struct layout *l, const char *p
 }
 
 /* Reads on to byte `at`, and from there: where no range can be asked for, from the present byte. */
-static status web_sample(struct data_sources *c, struct place *p, uint64_t at, size_t bytes, size_t *got)
+static status web_sample(struct data_sources *c, struct source_place *p, uint64_t at, size_t bytes, size_t *got)
 {
     const bool goes_on = !p->facts.has_ranges && at >= p->web_at && p->web_end == UINT64_MAX;
     *got = 0;
@@ -74,7 +74,7 @@ static status web_sample(struct data_sources *c, struct place *p, uint64_t at, s
     return ST_OK;
 }
 
-static status sample_hash(struct data_sources *c, struct place *p, uint64_t at, size_t bytes, uint64_t *hash)
+static status sample_hash(struct data_sources *c, struct source_place *p, uint64_t at, size_t bytes, uint64_t *hash)
 {
     size_t got;
     if (p->fd < 0) {
@@ -88,7 +88,7 @@ static status sample_hash(struct data_sources *c, struct place *p, uint64_t at, 
     return ST_OK;
 }
 
-static status content_hash(struct data_sources *c, struct place *p, uint64_t size, uint64_t *hash)
+static status content_hash(struct data_sources *c, struct source_place *p, uint64_t size, uint64_t *hash)
 {
     *hash = size;
     TRY(sample_hash(c, p, 0, END_BYTES, hash));
@@ -97,7 +97,7 @@ static status content_hash(struct data_sources *c, struct place *p, uint64_t siz
     return size > END_BYTES ? sample_hash(c, p, size - END_BYTES, END_BYTES, hash) : ST_OK;
 }
 
-static status probe_hash(struct data_sources *c, struct place *p, uint64_t size, uint64_t *hash)
+static status probe_hash(struct data_sources *c, struct source_place *p, uint64_t size, uint64_t *hash)
 {
     const bool has_more = size > PROBE_BYTES && p->facts.has_ranges;
     *hash = size;
@@ -122,7 +122,7 @@ static status web_prepare(struct data_sources *c)
 static status address_take(struct data_sources *c, const char *name, const struct data_source *last,
                            struct data_source *s)
 {
-    struct place p = {.name = name, .fd = -1, .address = name, .web_end = END_BYTES};
+    struct source_place p = {.name = name, .fd = -1, .address = name, .web_end = END_BYTES};
     *s = (struct data_source){.name_hash = XXH3_64bits(name, path_shown_bytes(name, strlen(name))),
                               .size_bytes = DATA_SOURCE_STREAM};
     TRY(web_prepare(c));
@@ -155,7 +155,7 @@ static status source_take(struct data_sources *c, const char *name, struct data_
         if (fd >= 0) close(fd);
         return st;
     }
-    struct place p = {.name = name, .fd = fd};
+    struct source_place p = {.name = name, .fd = fd};
     s->size_bytes = (uint64_t)about.st_size;
     s->modified_ns = (uint64_t)about.st_mtim.tv_sec * 1000000000 + (uint64_t)about.st_mtim.tv_nsec;
     status st = content_hash(c, &p, s->size_bytes, &s->content_hash);

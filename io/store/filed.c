@@ -25,7 +25,7 @@
 #define BATCHES_MAX 16u
 #define NO_PLACE    UINT32_MAX
 
-struct part {
+struct part_file {
     struct filed_part at;
     char *path;
     int fd;
@@ -48,7 +48,7 @@ struct table {
     struct kept kept;
     void *kept_block;
     size_t kept_bytes;
-    struct part *part;
+    struct part_file *part;
     uint32_t part_count;
     uint64_t place_count;
     struct home_counts counts;
@@ -201,8 +201,8 @@ status filed_part_add(struct home *home, uint32_t table, const struct filed_part
 {
     struct table *t = &filed_of(home)->table[table];
     TRY(heap_room(&t->part, t->part_count + 1, sizeof *t->part, "files of rows"));
-    struct part *p = &t->part[t->part_count];
-    *p = (struct part){.at = *at, .place = t->place_count};
+    struct part_file *p = &t->part[t->part_count];
+    *p = (struct part_file){.at = *at, .place = t->place_count};
     if (t->place_count + at->row_count >= COLD_PLACES_MAX)
         FAIL(FULL, "%s: with its %" PRIu64 " rows the files of table \"%s\" have more than can be told apart, %u",
              at->path, at->row_count, t->name, COLD_PLACES_MAX);
@@ -218,14 +218,14 @@ status filed_part_add(struct home *home, uint32_t table, const struct filed_part
 }
 
 /* The part that has a place, and the byte of the place in its file. */
-static const struct part *part_of(const struct table *t, uint32_t place, uint64_t *byte)
+static const struct part_file *part_of(const struct table *t, uint32_t place, uint64_t *byte)
 {
     uint32_t low = 0, high = t->part_count;
     while (high - low > 1) {
         const uint32_t middle = low + (high - low) / 2;
         *(t->part[middle].place <= place ? &low : &high) = middle;
     }
-    const struct part *p = &t->part[low];
+    const struct part_file *p = &t->part[low];
     const uint64_t row = place - p->place;
     *byte = p->at.offset_bytes + row / p->at.group_rows * p->at.group_bytes + row % p->at.group_rows * p->at.row_bytes;
     return p;
@@ -234,7 +234,7 @@ static const struct part *part_of(const struct table *t, uint32_t place, uint64_
 static status key_read(const struct table *t, uint32_t place, uint64_t *key)
 {
     uint64_t byte;
-    const struct part *p = part_of(t, place, &byte);
+    const struct part_file *p = part_of(t, place, &byte);
     const ssize_t got = pread(p->fd, key, sizeof *key, (off_t)byte);
     if (got == (ssize_t)sizeof *key) return ST_OK;
     FAIL(IO, "cannot read %s at byte %" PRIu64 ": %s", p->path, byte, got < 0 ? strerror(errno) : "it ends there");
@@ -301,7 +301,7 @@ static void reading_ask(struct filed *f, uint32_t index)
     const struct reading *r = &f->reading[index];
     const struct wanted *w = &f->batch[r->batch].wanted[r->wanted];
     uint64_t byte;
-    const struct part *p = part_of(&f->table[w->row.table], w->place, &byte);
+    const struct part_file *p = part_of(&f->table[w->row.table], w->place, &byte);
     f->request[f->request_count++] = (struct uring_request){.kind = URING_READ,
                                                             .fd = p->fd,
                                                             .buffer = r->bytes + r->done_bytes,
@@ -389,7 +389,7 @@ static status done_take(struct filed *f, const struct uring_done *done)
     if (done->result <= 0) {
         const struct wanted *w = &f->batch[r->batch].wanted[r->wanted];
         uint64_t byte;
-        const struct part *p = part_of(&f->table[w->row.table], w->place, &byte);
+        const struct part_file *p = part_of(&f->table[w->row.table], w->place, &byte);
         FAIL(IO, "cannot read %s at byte %" PRIu64 ": %s", p->path, byte + r->done_bytes,
              done->result < 0 ? strerror(-done->result) : "it ends there");
     }

@@ -35,7 +35,7 @@ static uint64_t tickets_pinned(const struct store_options *options)
 /* --- budgets ---------------------------------------------------------------------------------- */
 
 /* A table's part of a budget. */
-struct part {
+struct store_part {
     uint64_t bytes;     /* 0: not given yet                                                             */
     uint64_t row_bytes; /* bytes of the budget for its share of rows: parts are in this proportion */
 };
@@ -47,7 +47,7 @@ static uint64_t shared_bytes(uint64_t bytes, uint64_t part, uint64_t whole)
 
 /* Gives the tables without a part their parts, so that rows are in the proportion of shares; each gets
  * `least` bytes if there are as many. INVALID: the tables ask for more than there is. */
-static status budget_divide(const char *name, uint64_t whole, uint64_t least, struct part *part, uint32_t count)
+static status budget_divide(const char *name, uint64_t whole, uint64_t least, struct store_part *part, uint32_t count)
 {
     uint64_t given = 0, wanted = 0;
     for (uint32_t t = 0; t < count; t++) {
@@ -74,7 +74,7 @@ static status budget_divide(const char *name, uint64_t whole, uint64_t least, st
 static bool is_resident(void *context, uint32_t table, uint64_t key)
 {
     const struct store *store = context;
-    struct cell *place;
+    struct store_cell *place;
     return index_find(&store->table[table], key, &place) != NULL;
 }
 
@@ -101,13 +101,14 @@ static status home_open_within(struct store *store, const struct home_kind *kind
 }
 
 /* Opens the home, if there is a budget for one. part[table_count] is scratch. */
-static status home_open(struct store *store, const struct store_options *o, struct part *part, uint64_t *ram_bytes)
+static status home_open(struct store *store, const struct store_options *o, struct store_part *part,
+                        uint64_t *ram_bytes)
 {
     if (o->disk_bytes == 0) return ST_OK;
     const struct home_kind *kind = o->home != NULL ? o->home : &cold_home;
     for (uint32_t t = 0; t < o->table_count; t++)
-        part[t] = (struct part){.bytes = o->table[t].disk_bytes,
-                                .row_bytes = o->table[t].share * kind->row_bytes(o->table[t].span_floats)};
+        part[t] = (struct store_part){.bytes = o->table[t].disk_bytes,
+                                      .row_bytes = o->table[t].share * kind->row_bytes(o->table[t].span_floats)};
     TRY(budget_divide("ssd", o->disk_bytes, kind->table_bytes_least, part, o->table_count));
     TRY(room_check(o));
     struct home_table_options *tables = calloc(o->table_count, sizeof *tables);
@@ -169,12 +170,12 @@ static status table_open(struct store *store, uint32_t table_index, const struct
 static status budgets_divide(struct store *store, const struct store_options *o)
 {
     uint64_t ram_bytes = o->ram_bytes;
-    struct part *part = calloc((size_t)o->table_count + 1, sizeof *part);
+    struct store_part *part = calloc((size_t)o->table_count + 1, sizeof *part);
     if (part == NULL) FAIL(MEMORY, "no memory to describe %" PRIu32 " tables", o->table_count);
     status st = home_open(store, o, part, &ram_bytes);
     for (uint32_t t = 0; t < o->table_count; t++)
-        part[t] = (struct part){.bytes = o->table[t].ram_bytes,
-                                .row_bytes = o->table[t].share * row_bytes_of(&store->table[t])};
+        part[t] = (struct store_part){.bytes = o->table[t].ram_bytes,
+                                      .row_bytes = o->table[t].share * row_bytes_of(&store->table[t])};
     if (st == ST_OK) st = budget_divide("ram", ram_bytes, 0, part, o->table_count);
     for (uint32_t t = 0; t < o->table_count; t++) store->table[t].budget_bytes = part[t].bytes;
     free(part);

@@ -32,7 +32,7 @@
 #define PART_SCRATCH      "store scratch"
 
 #define BUCKET_CELLS      4u
-struct cell {
+struct store_cell {
     _Atomic uint64_t shared_key;
     _Atomic uint32_t shared_row; /* row + 1; 0: empty */
     uint32_t mark;               /* the creating thread's: serial number << USES_BITS | uses */
@@ -42,7 +42,7 @@ struct cell {
 #define USES_MAX    ((1u << USES_BITS) - 1)
 #define SERIAL_MASK (UINT32_MAX >> USES_BITS)
 struct bucket {
-    struct cell cell[BUCKET_CELLS];
+    struct store_cell cell[BUCKET_CELLS];
 };
 _Static_assert(sizeof(struct bucket) == CACHE_LINE_BYTES, "a look-up is one cache line");
 
@@ -183,7 +183,7 @@ static inline struct bucket *bucket_next(const struct store_table *table, struct
     return bucket + 1 == table->bucket + table->bucket_count ? table->bucket : bucket + 1;
 }
 
-static inline uint32_t cell_row(const struct cell *cell)
+static inline uint32_t cell_row(const struct store_cell *cell)
 {
     /* Acquire pairs with the release in row_publish(): the cell's key and its row's span are complete. */
     return atomic_load_explicit(&cell->shared_row, memory_order_acquire) - 1;
@@ -197,9 +197,9 @@ static inline bool bucket_is_full(const struct bucket *bucket)
 
 /* The bucket's cell of the key, or NULL. Nobody can predict which cell it is,
  * so one branch follows all comparisons. */
-static inline struct cell *bucket_find(struct bucket *bucket, uint64_t key)
+static inline struct store_cell *bucket_find(struct bucket *bucket, uint64_t key)
 {
-    struct cell *cell = bucket->cell;
+    struct store_cell *cell = bucket->cell;
     /* Relaxed: the key is read again below, after the row. An empty cell has key 0; a cell
      * with that key comes before it. */
 #pragma GCC unroll 4
@@ -221,7 +221,7 @@ static inline float *span_of(const struct store_table *table, uint64_t row)
 }
 
 /* Lets other threads find the row. Its values are complete, unless one thread at a time uses the store. */
-static inline void row_publish(struct store_table *table, uint32_t row, uint64_t key, struct cell *cell)
+static inline void row_publish(struct store_table *table, uint32_t row, uint64_t key, struct store_cell *cell)
 {
     /* A table has less than 2^32 rows, and so less than 2^32 buckets. */
     if (table->bucket_of)
@@ -273,7 +273,7 @@ static inline bool is_after(uint32_t a, uint32_t b) { return (int32_t)(a - b) > 
 /* Bytes of a table's budget for one row: span, cells, bucket. */
 uint64_t row_bytes_of(const struct store_table *table);
 /* The key's cell, or NULL; then *place is the cell in which it belongs. */
-struct cell *index_find(const struct store_table *table, uint64_t key, struct cell **place);
+struct store_cell *index_find(const struct store_table *table, uint64_t key, struct store_cell **place);
 /* Takes a row's number, for row_publish. FULL: there is none. */
 MUST_USE status row_take(const struct store *store, struct store_table *table, uint32_t *row);
 /* Zeroes the span, and fills in the initial values of a new row. */
@@ -282,7 +282,7 @@ void row_init(const struct store_table *table, uint32_t table_index, uint64_t ke
 uint64_t row_key(const struct store_table *table, uint64_t row);
 void row_count_subtract(struct store_table *table, uint64_t count);
 /* Where rows leave for a home: removes one row from RAM. */
-void row_remove(struct store_table *table, struct bucket *bucket, struct cell *cell);
+void row_remove(struct store_table *table, struct bucket *bucket, struct store_cell *cell);
 /* Calls `look` for every row of RAM, and removes the row where it returns true. */
 typedef bool row_look(void *context, uint64_t key, const float *span);
 void ram_walk(struct store_table *table, row_look *look, void *context);
@@ -336,12 +336,13 @@ MUST_USE status rows_move_out(struct store *store, uint32_t table_index, uint64_
 void ticket_row_arrived(void *context, const struct home_row *row, bool is_found);
 /* Gives the key, whose cell is `place`, a row of RAM. The row is the one in the home, on its way, or a new
  * one with its initial values. FULL: there is no room. */
-MUST_USE status row_bring(struct store *store, uint32_t table_index, uint64_t key, struct cell *place, uint32_t *row);
+MUST_USE status row_bring(struct store *store, uint32_t table_index, uint64_t key, struct store_cell *place,
+                          uint32_t *row);
 /* The same for look-ups: copies the values to `span`, and makes no row. */
 void row_copy(struct store *store, uint32_t table_index, uint64_t key, float *span);
 /* For keys_settle. The cell of a key that was not found; made, if the key has no row anywhere.
  * NULL: the key is not admitted. */
-MUST_USE status cell_settle(struct store *store, uint32_t table_index, uint64_t key, struct cell **cell);
+MUST_USE status cell_settle(struct store *store, uint32_t table_index, uint64_t key, struct store_cell **cell);
 /* Counts an occurrence of a key without a row; for a new key, writes its initial values to the ticket's
  * scratch. Returns the key's unique. */
 uint32_t unadmitted_settle(struct store *store, uint32_t table_index, uint64_t key, uint32_t *unique_count,

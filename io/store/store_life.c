@@ -347,7 +347,7 @@ void store_find_again(struct store *store, const struct micro_batch *m, struct t
         struct store_table *table = &store->table[t];
         struct ticket_table *to = &ticket->table[t];
         for (uint32_t u = 0; u < to->unique_count && table->life.counts; u++) {
-            struct cell *place, *cell;
+            struct store_cell *place, *cell;
             if (to->row[u] == ROW_NONE) continue; /* its span is in scratch */
             cell = index_find(table, m->key[to->occurrence[to->occurrence_begin[u]]], &place);
             to->row[u] = cell != NULL ? cell_row(cell) : ROW_NONE;

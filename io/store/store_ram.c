@@ -28,10 +28,10 @@ uint64_t row_bytes_of(const struct store_table *table)
 
 /* --- the index -------------------------------------------------------------------------------- */
 
-struct cell *index_find(const struct store_table *table, uint64_t key, struct cell **place)
+struct store_cell *index_find(const struct store_table *table, uint64_t key, struct store_cell **place)
 {
     for (struct bucket *bucket = first_bucket(table, key);; bucket = bucket_next(table, bucket)) {
-        struct cell *cell = bucket_find(bucket, key);
+        struct store_cell *cell = bucket_find(bucket, key);
         if (cell != NULL) return cell;
         for (uint32_t i = 0; i < BUCKET_CELLS; i++)
             if (cell_row(&bucket->cell[i]) == ROW_NONE) {
@@ -52,7 +52,8 @@ static uint64_t bucket_steps(const struct store_table *table, uint64_t from, uin
     return to >= from ? to - from : to + table->bucket_count - from;
 }
 
-static void cell_move(struct store_table *table, struct cell *to, struct bucket *to_bucket, struct cell *from)
+static void cell_move(struct store_table *table, struct store_cell *to, struct bucket *to_bucket,
+                      struct store_cell *from)
 {
     /* Relaxed, all: where rows leave or go, one thread at a time uses the store. */
     uint32_t row = atomic_load_explicit(&from->shared_row, memory_order_relaxed);
@@ -66,14 +67,14 @@ static void cell_move(struct store_table *table, struct cell *to, struct bucket 
 /* Empties a cell. A key behind a full bucket must still be found from its first bucket on: so a key
  * that had to pass the hole moves into it, as long as there is such a key. In the end the hole
  * moves to the end of its bucket. */
-static void cell_remove(struct store_table *table, struct bucket *bucket, struct cell *hole)
+static void cell_remove(struct store_table *table, struct bucket *bucket, struct store_cell *hole)
 {
     struct bucket *at = bucket;
     while (bucket_is_full(at)) {
-        struct cell *found = NULL;
+        struct store_cell *found = NULL;
         at = bucket_next(table, at);
         for (uint32_t i = 0; i < BUCKET_CELLS && found == NULL; i++) {
-            struct cell *cell = &at->cell[i];
+            struct store_cell *cell = &at->cell[i];
             if (cell_row(cell) == ROW_NONE) break;
             uint64_t first =
                 bucket_index(table, first_bucket(table, atomic_load_explicit(&cell->shared_key, memory_order_relaxed)));
@@ -86,7 +87,7 @@ static void cell_remove(struct store_table *table, struct bucket *bucket, struct
         hole = found;
         bucket = at;
     }
-    struct cell *last = &bucket->cell[BUCKET_CELLS - 1];
+    struct store_cell *last = &bucket->cell[BUCKET_CELLS - 1];
     while (cell_row(last) == ROW_NONE) last--;
     if (last != hole) cell_move(table, hole, bucket, last);
     atomic_store_explicit(&last->shared_row, 0, memory_order_relaxed);
@@ -136,7 +137,7 @@ static void row_give(struct store_table *table, uint32_t row)
     table->free_count++;
 }
 
-void row_remove(struct store_table *table, struct bucket *bucket, struct cell *cell)
+void row_remove(struct store_table *table, struct bucket *bucket, struct store_cell *cell)
 {
     const uint32_t row = cell_row(cell);
     cell_remove(table, bucket, cell);
@@ -144,9 +145,9 @@ void row_remove(struct store_table *table, struct bucket *bucket, struct cell *c
 }
 
 /* In RAM alone. */
-static struct cell *cell_of(const struct store_table *table, uint64_t row)
+static struct store_cell *cell_of(const struct store_table *table, uint64_t row)
 {
-    struct cell *cell = table->bucket[table->bucket_of[row]].cell;
+    struct store_cell *cell = table->bucket[table->bucket_of[row]].cell;
     while (cell_row(cell) != row) cell++;
     return cell;
 }
@@ -167,7 +168,7 @@ static void buckets_walk(struct store_table *table, row_look *look, void *contex
         struct bucket *bucket = &table->bucket[b];
         uint32_t i = 0;
         while (i < BUCKET_CELLS && cell_row(&bucket->cell[i]) != ROW_NONE) {
-            struct cell *cell = &bucket->cell[i];
+            struct store_cell *cell = &bucket->cell[i];
             const uint64_t key = atomic_load_explicit(&cell->shared_key, memory_order_relaxed);
             if (look(context, key, span_of(table, cell_row(cell))))
                 row_remove(table, bucket, cell);
@@ -184,7 +185,7 @@ static void numbers_walk(struct store_table *table, row_look *look, void *contex
     const uint64_t count = row_count_of(table);
     uint64_t to = 0;
     for (uint64_t row = 0; row < count; row++) {
-        struct cell *cell = cell_of(table, row);
+        struct store_cell *cell = cell_of(table, row);
         const uint64_t key = atomic_load_explicit(&cell->shared_key, memory_order_relaxed);
         if (look(context, key, span_of(table, row))) {
             cell_remove(table, &table->bucket[table->bucket_of[row]], cell);

@@ -75,7 +75,7 @@ void room_ticket_end(struct store *store)
         store->serial_end[store->ticket_count % store->ticket_max * store->table_count + t] = store->table[t].serial;
 }
 
-static bool is_pinned(const struct store_table *table, const struct cell *cell)
+static bool is_pinned(const struct store_table *table, const struct store_cell *cell)
 {
     uint32_t since = ((cell->mark >> USES_BITS) - table->serial_pinned) & SERIAL_MASK;
     return since < ((table->serial - table->serial_pinned) & SERIAL_MASK);
@@ -145,7 +145,7 @@ static void rows_fetch(const struct store *store, uint32_t table_index, const st
 {
     const struct store_table *table = &store->table[table_index];
     for (uint32_t i = 0; i < BUCKET_CELLS && cell_row(&bucket->cell[i]) != ROW_NONE; i++) {
-        const struct cell *cell = &bucket->cell[i];
+        const struct store_cell *cell = &bucket->cell[i];
         if ((cell->mark & USES_MAX) > USES_LEAST || is_pinned(table, cell)) continue;
         __builtin_prefetch(span_of(table, cell_row(cell)), 1);
         home_prefetch(store->home, table_index, atomic_load_explicit(&cell->shared_key, memory_order_relaxed));
@@ -170,7 +170,7 @@ status rows_move_out(struct store *store, uint32_t table_index, uint64_t wanted)
         near = hand_next(table, near);
         if (looks_left % HAND_LOOKS == 0) TRY(home_poll(store->home, false));
         while (i < BUCKET_CELLS && cell_row(&bucket->cell[i]) != ROW_NONE) {
-            struct cell *cell = &bucket->cell[i];
+            struct store_cell *cell = &bucket->cell[i];
             const uint32_t uses = cell->mark & USES_MAX, row = cell_row(cell);
             if (is_pinned(table, cell) || uses > USES_LEAST) {
                 if (!is_pinned(table, cell)) cell->mark += uses / 2 - uses;

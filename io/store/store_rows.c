@@ -33,7 +33,7 @@ uint64_t store_key(const struct store *store, uint32_t table, uint64_t row)
 
 bool store_has(const struct store *store, uint32_t table, uint64_t key)
 {
-    struct cell *place;
+    struct store_cell *place;
     CHECK(store->home == NULL);
     return index_find(&store->table[table], key, &place) != NULL;
 }
@@ -47,8 +47,8 @@ float *store_span(struct store *store, uint32_t table, uint64_t row)
 /* --- rows by key ------------------------------------------------------------------------------ */
 
 /* A row of RAM for a key that has none there: with its values from the home, or new and zeroed. */
-static status row_put_home(struct store *store, uint32_t table_index, uint64_t key, struct cell *place, uint32_t *row,
-                           bool *was_there)
+static status row_put_home(struct store *store, uint32_t table_index, uint64_t key, struct store_cell *place,
+                           uint32_t *row, bool *was_there)
 {
     struct store_table *table = &store->table[table_index];
     if (rows_free(table) == 0) {
@@ -68,7 +68,7 @@ static status row_put_home(struct store *store, uint32_t table_index, uint64_t k
 }
 
 /* In RAM alone: a row whose number was never used, so its span is zero. */
-static status row_put_new(const struct store *store, struct store_table *table, uint64_t key, struct cell *place,
+static status row_put_new(const struct store *store, struct store_table *table, uint64_t key, struct store_cell *place,
                           uint32_t *row)
 {
     TRY(row_take(store, table, row));
@@ -84,7 +84,7 @@ static status row_put(struct store *store, uint32_t table_index, uint64_t key, f
 {
     CHECK(table_index < store->table_count);
     struct store_table *table = &store->table[table_index];
-    struct cell *place = NULL, *cell = index_find(table, key, &place);
+    struct store_cell *place = NULL, *cell = index_find(table, key, &place);
     uint32_t row = ROW_NONE;
     *was_there = cell != NULL;
     if (life_has_admission(table)) TRY(admission_grant(&table->admission, key));
@@ -122,7 +122,7 @@ status store_copy(struct store *store, uint32_t table_index, const uint64_t *key
         end = count - begin < store->key_count_max ? count : begin + (uint32_t)store->key_count_max;
         TRY(home_ask(store->home));
         for (uint32_t i = begin; i < end; i++) {
-            struct cell *place, *cell = index_find(table, key[i], &place);
+            struct store_cell *place, *cell = index_find(table, key[i], &place);
             float *span = spans + (size_t)i * table->span_floats;
             CHECK(cell != NULL || table->is_tiered);
             if (cell != NULL)
@@ -177,7 +177,7 @@ status store_walk_next(struct store_walk *walk, uint64_t *key, const float **spa
         return ST_OK;
     }
     while (walk->next < table->bucket_count * BUCKET_CELLS) {
-        const struct cell *cell = &table->bucket[walk->next / BUCKET_CELLS].cell[walk->next % BUCKET_CELLS];
+        const struct store_cell *cell = &table->bucket[walk->next / BUCKET_CELLS].cell[walk->next % BUCKET_CELLS];
         const uint32_t row = cell_row(cell);
         walk->next++;
         if (row == ROW_NONE || walk->is_left_out[row / 8] >> row % 8 & 1) continue;

@@ -169,7 +169,7 @@ static uint64_t turn_of(const struct store_marks *m, const struct entry *entry, 
     return atomic_load_explicit(&entry->shared_turn, memory_order_acquire) + number % m->entry_count;
 }
 
-struct place {
+struct saves_place {
     struct store_marks *marks;
     struct entry *entry; /* NULL: no entry yet */
     uint64_t number;
@@ -183,7 +183,7 @@ static bool is_given_up(const struct store_marks *m)
 /* For bell_await: reserves the next entry, if it is free (the bounded queue of D. Vyukov). */
 static bool place_look(void *context)
 {
-    struct place *p = context;
+    struct saves_place *p = context;
     struct store_marks *m = p->marks;
     if (is_given_up(m)) return true;
     for (;;) {
@@ -212,7 +212,7 @@ static void row_buffer(const struct store *store, uint32_t table_index, uint64_t
 {
     struct store_marks *m = store->marks;
     const struct store_table *table = &store->table[table_index];
-    struct place place = {.marks = m};
+    struct saves_place place = {.marks = m};
     if (!place_look(&place)) {
         const uint64_t begin_ns = clock_ns();
         bell_await(&m->room_bell, true, place_look, &place);

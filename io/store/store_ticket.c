@@ -26,7 +26,7 @@ static void row_created(struct store_table *table, uint32_t row, uint32_t ticket
     row_count_add(table);
 }
 
-status row_bring(struct store *store, uint32_t table_index, uint64_t key, struct cell *place, uint32_t *row)
+status row_bring(struct store *store, uint32_t table_index, uint64_t key, struct store_cell *place, uint32_t *row)
 {
     struct store_table *table = &store->table[table_index];
     TRY(row_take(store, table, row));
@@ -79,10 +79,10 @@ void ticket_row_arrived(void *context, const struct home_row *row, bool is_found
 
 /* --- the owner's half, where rows are created ------------------------------------------------------ */
 
-status cell_settle(struct store *store, uint32_t table_index, uint64_t key, struct cell **cell)
+status cell_settle(struct store *store, uint32_t table_index, uint64_t key, struct store_cell **cell)
 {
     struct store_table *table = &store->table[table_index];
-    struct cell *place = NULL;
+    struct store_cell *place = NULL;
     *cell = index_find(table, key, &place);
     if (*cell != NULL) return ST_OK;
     if (life_has_admission(table) && !admission_has(&table->admission, key)) return ST_OK;
@@ -125,7 +125,7 @@ static void unique_look_up(struct store *store, uint32_t table_index, uint64_t r
                            struct ticket_table *out)
 {
     const struct store_table *table = &store->table[table_index];
-    struct cell *place, *cell = index_find(table, key, &place);
+    struct store_cell *place, *cell = index_find(table, key, &place);
     uint32_t row = cell != NULL ? cell_row(cell) : ROW_NONE;
     if (row != ROW_NONE && table->is_ahead != NULL && table->is_ahead[row / 8] >> row % 8 & 1) row = ROW_NONE;
     if (row != ROW_NONE && row_is_hidden(store, table_index, row)) row = ROW_NONE;
@@ -226,7 +226,7 @@ static uint32_t row_seek(const struct store_table *table, uint64_t key)
     for (struct bucket *bucket = first_bucket(table, key);; bucket = bucket_next(table, bucket)) {
         /* Read before the cells: its last cell is filled after the others. */
         const bool is_full = bucket_is_full(bucket);
-        const struct cell *cell = bucket_find(bucket, key);
+        const struct store_cell *cell = bucket_find(bucket, key);
         if (cell != NULL) return cell_row(cell);
         if (!is_full) return ROW_NONE;
     }
@@ -261,7 +261,7 @@ void store_number(const struct store *store, const struct distinct *slots, const
 static status sought_resolve(struct store *store, uint32_t table_index, struct ticket_table *out)
 {
     struct store_table *table = &store->table[table_index];
-    struct cell *cell;
+    struct store_cell *cell;
     for (uint32_t u = 0; u < out->unique_count; u++) {
         if (__builtin_expect(out->row[u] != ROW_NONE, 1)) continue;
         TRY(cell_settle(store, table_index, out->key[u], &cell));

@@ -14,7 +14,7 @@
 #define FORWARD_SHARE (1.0 / 3)
 
 /* A layer with parameters and the following layers without: they are pulled, computed and pushed together. */
-struct part {
+struct parallel_part {
     double bytes, seconds; /* forwards */
     uint32_t last;         /* layer    */
     uint32_t server;       /* where its parameters lie */
@@ -26,7 +26,7 @@ struct layout_of_job {
     const struct parallel_job *job;
     const struct parallel_machines *machines;
     const uint32_t *out, *in; /* links: [machine] */
-    struct part parts[NET_LAYERS_MAX];
+    struct parallel_part parts[NET_LAYERS_MAX];
     uint32_t part_count, front_count; /* front: the parts that workers compute */
     double out_bytes, back_seconds;   /* RALP: of a worker's batch         */
     uint32_t card[PARALLEL_CARDS_MAX];
@@ -64,8 +64,8 @@ static void parts_make(struct layout_of_job *b)
     for (uint32_t l = 0; l < job->net->layer_count; l++) {
         const struct net_layer *layer = &job->net->layers[l];
         if (l == 0 || layer->params > 0 || (has_back && l == job->front_last + 1))
-            b->parts[b->part_count++] = (struct part){0};
-        struct part *part = &b->parts[b->part_count - 1];
+            b->parts[b->part_count++] = (struct parallel_part){0};
+        struct parallel_part *part = &b->parts[b->part_count - 1];
         part->bytes += (double)layer->params * sizeof(float);
         part->seconds += layer->flops * job->flop_seconds * job->batch * FORWARD_SHARE;
         part->last = l;
@@ -121,7 +121,7 @@ static void pulls_add(struct layout_of_job *b)
     for (uint32_t p = 0; p < b->process_count; p++) {
         b->pulled[p] = b->machines->overlaps ? FLOW_NONE : flow_task_add(b->f, FLOW_NONE, 0);
         for (uint32_t q = 0; q < b->front_count; q++) {
-            const struct part *part = &b->parts[q];
+            const struct parallel_part *part = &b->parts[q];
             b->pull[p][q] = FLOW_NONE;
             if (b->job->way == PARALLEL_ALL_REDUCE || part->bytes == 0) continue;
             b->pull[p][q] = transfer_add(b, b->pull_stream[p][part->server], part->bytes, b->process_in[p],
@@ -137,7 +137,7 @@ static void pushes_add(struct layout_of_job *b, uint32_t end)
 {
     for (uint32_t p = 0; p < b->process_count; p++)
         for (uint32_t q = b->front_count; q-- > 0;) {
-            const struct part *part = &b->parts[q];
+            const struct parallel_part *part = &b->parts[q];
             b->push[p][q] = part->bytes > 0
                                 ? transfer_add(b, b->push_stream[p][part->server], part->bytes, b->process_out[p],
                                                b->process_machine[p], server_machine(b, part->server))

@@ -9,9 +9,9 @@ put before every command that is timed. Each side counts with the best of its co
 that one. What is not installed is left out, with the reason. Takes about half an hour whole; `--only ctrdnn1` some minutes.
 
 Needs ./heterps-run; and, each for its lines,
-    PEERS     a folder (default ../shared/peers) with gemm_dn, gemm_xs (products by oneDNN and LIBXSMM) and torch_ctr.py (PyTorch on batches in memory)
+    OTHERS    a folder (default ../shared/peers) with gemm_dn, gemm_xs (products by oneDNN and LIBXSMM) and torch_ctr.py (PyTorch on batches in memory)
     PYTHON    an interpreter (default /usr/bin/python3) with torch, and numba for its compiled parser
-    dnnl.h    of oneDNN 2, to compile tests/peers/fc_onednn.c
+    dnnl.h    of oneDNN 2, to compile tests/others/fc_onednn.c
 
 PyTorch is run as it comes, and tuned: OpenBLAS with OpenMP, so that there is one pool of threads, the kernels of its greatest instruction set
 forced, its threads bound. Bound threads hand their one core down to a DataLoader's processes and to a thread that parses, so from a text file
@@ -27,7 +27,7 @@ import sys
 import table
 from table import HETERPS, PLAIN, ROOT, Skip, median
 
-PEERS = os.environ.get("PEERS", os.path.join(ROOT, "../shared/peers"))
+OTHERS = os.environ.get("OTHERS", os.path.join(ROOT, "../shared/peers"))
 PYTHON = os.environ.get("PYTHON", "/usr/bin/python3")
 BATCHES = (512, 2048, 8192)
 MICRO = 2048
@@ -77,13 +77,13 @@ class Table(table.Table):
     def flops(self, model, precision):
         return self.bench(f"train {model} --threads 2 --precision {precision} --set train.micro={MICRO} --repeats {self.rounds}")[0]["share"]
 
-    # --- peers of products ----------------------------------------------------------------------------
+    # --- other programs of products ----------------------------------------------------------------------------
 
-    def products_peers(self):
-        programs = [[os.path.join(PEERS, "gemm_dn"), "1", "0", "0", packed] for packed in "01"] + [[os.path.join(PEERS, "gemm_xs"), "1"]]
+    def products_others(self):
+        programs = [[os.path.join(OTHERS, "gemm_dn"), "1", "0", "0", packed] for packed in "01"] + [[os.path.join(OTHERS, "gemm_xs"), "1"]]
         programs = [p for p in programs if os.access(p[0], os.X_OK)]
         if not programs:
-            raise Skip(f"neither gemm_dn nor gemm_xs in {PEERS}")
+            raise Skip(f"neither gemm_dn nor gemm_xs in {OTHERS}")
         ours, theirs = {}, [{} for _ in programs]
         for _ in range(self.rounds):
             for f in self.bench("gemm --threads 1 --precision f32 --repeats 1"):
@@ -96,12 +96,12 @@ class Table(table.Table):
                         found.setdefault((int(shape[1]), int(shape[2]), int(k)), []).append(float(rate))
         return median([median(rates) / max(median(found[shape]) for found in theirs if shape in found) for shape, rates in ours.items()])
 
-    def step_peer(self):
+    def step_other(self):
         program = os.path.join(self.folder, "fc_onednn")
         compiler = shutil.which(os.environ.get("CC", "gcc"))
-        build = [compiler or "gcc", "-O3", "-march=native", "-o", program, "tests/peers/fc_onednn.c", "-ldnnl", "-lm"]
+        build = [compiler or "gcc", "-O3", "-march=native", "-o", program, "tests/others/fc_onednn.c", "-ldnnl", "-lm"]
         if not compiler or subprocess.run(build, cwd=ROOT, capture_output=True).returncode != 0:
-            raise Skip("tests/peers/fc_onednn.c does not compile: apt-get install libdnnl-dev")
+            raise Skip("tests/others/fc_onednn.c does not compile: apt-get install libdnnl-dev")
         ours, theirs = {}, {}
         for _ in range(self.rounds):
             for f in self.bench("gemm --threads 1 --precision f32 --repeats 1 " + " ".join("--shape {}x{}x{}".format(*shape) for shape in STEPS)):
@@ -127,10 +127,10 @@ class Table(table.Table):
 
     def training(self, model, precision, tuned):
         """Ours over PyTorch's, each at its best batch."""
-        program = os.path.join(PEERS, "torch_ctr.py")
+        program = os.path.join(OTHERS, "torch_ctr.py")
         environment = {**self.torch_environment(), **BOUND}
         if not os.access(program, os.R_OK):
-            raise Skip(f"no torch_ctr.py in {PEERS}")
+            raise Skip(f"no torch_ctr.py in {OTHERS}")
         name = {"ctrdnn": "base", "ctrdnn1": "dnn1", "ctrdnn2": "dnn2"}[model]
 
         def heterps(batch):
@@ -180,7 +180,7 @@ class Table(table.Table):
         path, _ = self.text()
 
         def torch(reader, threads, bound):
-            command = [PYTHON, "tests/peers/torch_ctrdnn1.py", path, reader, str(threads), "2048", "6"]
+            command = [PYTHON, "tests/others/torch_ctrdnn1.py", path, reader, str(threads), "2048", "6"]
             return self.rate(r"^(\d+)$", command, {**environment, **bound})
 
         configurations = {(*reader, bool(bound)): lambda r=reader, b=bound: torch(*r, b) for reader in readers for bound in (PLAIN, BOUND)}
@@ -202,9 +202,9 @@ def rows():
     pairs = "measured peak of VDPBF16PS or FMA"
     yield "float32 products, one core: median", limit, 0.90, lambda t: t.products("f32")["median"], bench + "gemm --threads 1 --precision f32"
     yield "the same: worst", limit, 0.80, lambda t: t.products("f32")["worst"], "the same"
-    yield "float32 products, one core", "best of oneDNN, LIBXSMM", 0.97, Table.products_peers, "cpu_table.py --only LIBXSMM"
+    yield "float32 products, one core", "best of oneDNN, LIBXSMM", 0.97, Table.products_others, "cpu_table.py --only LIBXSMM"
     yield "bfloat16 products, one core: median", pairs, 0.88, lambda t: t.products("bf16")["median"], bench + "gemm --threads 1 --precision bf16"
-    yield "fc forward + backward + update", "oneDNN's three products and separate passes", 1.10, Table.step_peer, "cpu_table.py --only separate"
+    yield "fc forward + backward + update", "oneDNN's three products and separate passes", 1.10, Table.step_other, "cpu_table.py --only separate"
     for subject in ("gather", "update"):
         yield f"{subject} of resolved rows, 64 B and 256 B, one core: worst", "random rows of the same table", 0.90, lambda t, s=subject: t.share(f"{s} --threads 1"), bench + f"{subject} --threads 1"
     yield "look-up of 50 M keys, one core", "random rows of 64 B", 0.70, lambda t: t.share("lookup"), bench + "lookup"

@@ -3,16 +3,16 @@
 # Training samples/ctrdnn.cfg from a Criteo text file, by heterps-run and by PyTorch with its DataLoader, in turn on the same file and
 # the same machine: same layers, Adagrad, float32, batch 2048. PyTorch runs three times a round, with 0, 1 and 2 worker processes, and
 # the best counts. Prints medians and the ratio. Needs ./heterps-run, python3-torch, libopenblas0-openmp and
-# ../shared/peers (PEERS).
+# ../shared/peers (OTHERS).
 set -eu
 cd "$(dirname "$0")/../.."
 rounds=${1:-5}
-PEERS=${PEERS:-../shared/peers}
+OTHERS=${OTHERS:-../shared/peers}
 PYTHON=${PYTHON:-/usr/bin/python3}
 HETERPS=${HETERPS:-./heterps-run}
 BLAS=$(echo /usr/lib/*/openblas-openmp) # without it Debian's PyTorch multiplies with the reference BLAS, which would flatter us
-if ! "$PYTHON" -c 'import torch' 2>/dev/null || [ ! -r "$PEERS/torch_e2e.py" ] || [ ! -d "$BLAS" ]; then
-    echo "skipped: needs $PEERS/torch_e2e.py; apt-get install python3-torch libopenblas0-openmp"
+if ! "$PYTHON" -c 'import torch' 2>/dev/null || [ ! -r "$OTHERS/torch_e2e.py" ] || [ ! -d "$BLAS" ]; then
+    echo "skipped: needs $OTHERS/torch_e2e.py; apt-get install python3-torch libopenblas0-openmp"
     exit 0
 fi
 export LD_LIBRARY_PATH="$BLAS"
@@ -27,7 +27,7 @@ for round in $(seq "$rounds"); do
     theirs=0
     for reader in 'dl0 2' 'dl1 1' 'dl2 1'; do
         # shellcheck disable=SC2086 # two words on purpose
-        rate=$("$PYTHON" "$PEERS/torch_e2e.py" $reader 1 2048 adagrad 2>/dev/null | sed -n 's/.*: *\([0-9]*\) samples\/s.*/\1/p')
+        rate=$("$PYTHON" "$OTHERS/torch_e2e.py" $reader 1 2048 adagrad 2>/dev/null | sed -n 's/.*: *\([0-9]*\) samples\/s.*/\1/p')
         [ "${rate:-0}" -le "$theirs" ] || theirs=$rate
     done
     echo "round $round: heterps-run $ours samples/s, PyTorch $theirs samples/s"

@@ -8,7 +8,7 @@ Both sides of a line run in turn, a round after the other, and medians count. --
 installed is left out, with the reason. Takes about half an hour whole; on memory and disk: some GB.
 
 Needs ./heterps-run and what `./build.sh bench` builds; and, each for its lines,
-    librocksdb-dev, liblmdb-dev     to compile tests/peers/rows_rocksdb.cc and rows_lmdb.c
+    librocksdb-dev, liblmdb-dev     to compile tests/others/rows_rocksdb.cc and rows_lmdb.c
     a control group (version 1)     that bounds the page cache, which is all the cache that LMDB has: as root
 
 In the environment
@@ -36,7 +36,7 @@ SCRATCH = os.environ.get("SCRATCH")
 RAM = ROWS * 64 // 4
 SECONDS = "4"
 STORE = "build/release/tests/bench/store_bench"
-PEERS = {"RocksDB": ("rows_rocksdb.cc", "g++", "-lrocksdb", "librocksdb-dev"), "LMDB": ("rows_lmdb.c", "gcc", "-llmdb", "liblmdb-dev")}
+OTHERS = {"RocksDB": ("rows_rocksdb.cc", "g++", "-lrocksdb", "librocksdb-dev"), "LMDB": ("rows_lmdb.c", "gcc", "-llmdb", "liblmdb-dev")}
 GROUP = "/sys/fs/cgroup/memory/heterps_rows_table"
 FLOATS = {"ctrdnn1": 16, "ctrdnn2": 128}  # of a row: its vector and Adagrad's state
 
@@ -70,20 +70,20 @@ class Table(table.Table):
         print(f"    get:uniform: ours {ours:,.0f}, a flat file {limit:,.0f} rows/s", file=sys.stderr)
         return ours / limit
 
-    def peer(self, name):
-        """The command that measures a peer, its rows made."""
-        source, compiler, library, package = PEERS[name]
+    def other(self, name):
+        """The command that measures another program, its rows made."""
+        source, compiler, library, package = OTHERS[name]
         program, directory = os.path.join(self.folder, source.split(".")[0]), os.path.join(self.folder, name)
-        build = [compiler, "-O2", "-o", program, f"tests/peers/{source}", library, "-lm"]
+        build = [compiler, "-O2", "-o", program, f"tests/others/{source}", library, "-lm"]
         if not shutil.which(compiler) or subprocess.run(build, cwd=ROOT, capture_output=True).returncode != 0:
-            raise Skip(f"tests/peers/{source} does not compile: apt-get install {package}")
+            raise Skip(f"tests/others/{source} does not compile: apt-get install {package}")
         os.makedirs(directory, exist_ok=True)
         command = [program, directory, str(ROWS), str(RAM), SECONDS]
         self.run(command, timed=False)
         return command
 
-    def peer_got(self, name, what):
-        command = self.once(name, lambda: self.peer(name))
+    def other_got(self, name, what):
+        command = self.once(name, lambda: self.other(name))
         if name == "LMDB":
             try:
                 os.makedirs(GROUP, exist_ok=True)
@@ -103,7 +103,7 @@ class Table(table.Table):
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
     def over(self, what, name):
-        ours, theirs = self.turns({"": lambda: self.got(what)}, {"": lambda: self.peer_got(name, what)})
+        ours, theirs = self.turns({"": lambda: self.got(what)}, {"": lambda: self.other_got(name, what)})
         print(f"    {what}: ours {ours:,.0f}, {name} {theirs:,.0f} rows/s", file=sys.stderr)
         return ours / theirs
 

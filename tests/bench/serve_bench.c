@@ -2,15 +2,15 @@
  * and beside `predict` from a file.
  *
  *     ./build.sh bench && build/release/tests/bench/serve_bench PROGRAM GRAPH MODEL DATA [SECONDS]
- *     PEER='./serve_onnx LIBONNXRUNTIME MODEL.onnx' …     with tests/peers/serve_onnx.c, too
+ *     OTHER='./serve_onnx LIBONNXRUNTIME MODEL.onnx' …     with tests/others/serve_onnx.c, too
  *
  * Servers have one core, the client another. Turns of SECONDS (2) alternate, and the middle of TURNS of them
  * is told. Compare figures of one run alone. DATA are lines of a format without a line of names.
  *
  *     client, 64 connections ──single lines──▶ constant | serve        requests a second, times
  *     the same at half of serve's rate                                 times, from when a request should have gone
- *     client, 4 connections  ──256 lines each──▶ serve | peer          lines a second, of predict's, and of the peer's
- *     client, 64 connections ──single lines──▶ serve | peer            requests a second
+ *     client, 4 connections  ──256 lines each──▶ serve | other         lines a second, of predict's, and of the other's
+ *     client, 64 connections ──single lines──▶ serve | other           requests a second
  *     client, 64 connections ──single lines──▶ serve --learn           answers a second of serve; another posts
  */
 #include <errno.h>
@@ -359,40 +359,40 @@ static double predict_rate(const char *program, const char *graph, const char *m
     return (double)data_lines / ((double)(clock_ns() - begin) * 1e-9);
 }
 
-static void singles_tell(struct server serve, struct server peer, double seconds)
+static void singles_tell(struct server serve, struct server other, double seconds)
 {
     double served[TURNS], others[TURNS];
     requests_make("predict", 1);
     for (int i = 0; i < TURNS; i++) {
         served[i] = ask(serve, CONNECTIONS, seconds, 0);
-        others[i] = ask(peer, CONNECTIONS, seconds, 0);
+        others[i] = ask(other, CONNECTIONS, seconds, 0);
     }
-    const double of_serve = middle(served), of_peer = middle(others);
-    printf("single lines, 64 connections        serve %9.0f answers/s peer    %9.0f answers/s %.2f of the peer\n",
-           of_serve, of_peer, of_serve / of_peer);
+    const double of_serve = middle(served), of_other = middle(others);
+    printf("single lines, 64 connections        serve %9.0f answers/s other   %9.0f answers/s %.2f of the other\n",
+           of_serve, of_other, of_serve / of_other);
 }
 
 static void lines_tell(const char *program, const char *graph, const char *model, const char *path, struct server serve,
                        double seconds)
 {
     double served[TURNS], predicted[TURNS], others[TURNS];
-    const char *command = getenv("PEER");
-    struct server peer = {0};
+    const char *command = getenv("OTHER");
+    struct server other = {0};
     char shell[1024];
     snprintf(shell, sizeof shell, "exec %s", command ? command : "");
-    if (command) peer = program_start((const char *const[]){"/bin/sh", "-c", shell, NULL});
+    if (command) other = program_start((const char *const[]){"/bin/sh", "-c", shell, NULL});
     requests_make("predict", MANY);
     for (int i = 0; i < TURNS; i++) {
         served[i] = ask(serve, 4, seconds, 0) * MANY;
         predicted[i] = predict_rate(program, graph, model, path);
-        if (command) others[i] = ask(peer, 4, seconds, 0) * MANY;
+        if (command) others[i] = ask(other, 4, seconds, 0) * MANY;
     }
     if (command) {
-        const double of_peer = middle(others), of_all = middle(served);
-        printf("%u lines a request, 4 connections   serve %9.0f lines/s   peer    %9.0f lines/s   %.2f of the peer\n",
-               MANY, of_all, of_peer, of_all / of_peer);
-        singles_tell(serve, peer, seconds);
-        server_end(peer);
+        const double of_other = middle(others), of_all = middle(served);
+        printf("%u lines a request, 4 connections   serve %9.0f lines/s   other   %9.0f lines/s   %.2f of the other\n",
+               MANY, of_all, of_other, of_all / of_other);
+        singles_tell(serve, other, seconds);
+        server_end(other);
     }
     const double of_serve = middle(served), of_predict = middle(predicted);
     printf("%u lines a request, 4 connections   serve %9.0f lines/s   predict %9.0f lines/s   %.2f of predict\n", MANY,

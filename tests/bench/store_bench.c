@@ -13,7 +13,7 @@
  *
  * A ticket has 13,312 keys, as 512 examples of 26 fields do, and a row counts as often as it occurs. Zipf:
  * exponent 1.05, the ranks scattered over the keys. Keys are drawn before the clock starts.
- * tests/peers/rows_rocksdb.cc and rows_lmdb.c do the same with other stores. */
+ * tests/others/rows_rocksdb.cc and rows_lmdb.c do the same with other stores. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -64,20 +64,20 @@ class Table(table.Table):
 
     @staticmethod
     def values(output, count):
-        """Of what a peer prints, in the units of bench."""
+        """Of what another program prints, in the units of bench."""
         found = {}
         for name, seconds in re.findall(r"(\d+ [KM]iB): ([\d.]+) s", output):
             moved = 2 * SIZES[name] * (count - 1) / count
             found[name, count] = float(seconds) * 1e6 if name == "1 KiB" else moved * 1e-9 / float(seconds)
         if len(found) != len(SIZES):
-            raise Skip(f"a peer prints {output[:80]!r}")
+            raise Skip(f"another program prints {output[:80]!r}")
         return found
 
     def mpi_program(self):
         program = os.path.join(self.folder, "sums_mpi")
-        build = [MPICC, "-O3", "-o", program, "tests/peers/sums_mpi.c"]
+        build = [MPICC, "-O3", "-o", program, "tests/others/sums_mpi.c"]
         if not shutil.which(MPICC) or not shutil.which(MPIRUN) or subprocess.run(build, cwd=table.ROOT, capture_output=True).returncode != 0:
-            raise Skip("tests/peers/sums_mpi.c does not compile: apt-get install openmpi-bin libopenmpi-dev")
+            raise Skip("tests/others/sums_mpi.c does not compile: apt-get install openmpi-bin libopenmpi-dev")
         return program
 
     def mpi(self, count, *path):
@@ -87,7 +87,7 @@ class Table(table.Table):
         return None if path else self.values(said, count)
 
     def gloo(self, count, *path):
-        said = self.run([PYTHON, "tests/peers/sums_gloo.py", str(count), *path], {"OMP_NUM_THREADS": "1"})
+        said = self.run([PYTHON, "tests/others/sums_gloo.py", str(count), *path], {"OMP_NUM_THREADS": "1"})
         return None if path else self.values(said, count)
 
     def differ(self, name, one, two):
@@ -106,8 +106,8 @@ class Table(table.Table):
 
     # --- rounds -----------------------------------------------------------------------------------------------
 
-    def peer(self, name, count):
-        """A peer that is not there is left out of all rounds."""
+    def other(self, name, count):
+        """Another program that is not there is left out of all rounds."""
         def measure():
             try:
                 return getattr(self, name)(count)
@@ -123,7 +123,7 @@ class Table(table.Table):
             for _ in range(self.rounds):
                 sides = self.ours()
                 for name in ("mpi", "gloo"):
-                    sides[name] = {**self.peer(name, 2)(), **self.peer(name, 4)()}
+                    sides[name] = {**self.other(name, 2)(), **self.other(name, 4)()}
                 rounds.append(sides)
                 for key in sides["plain"]:
                     line = ", ".join(f"{side} {of[key]:.3g}" for side, of in sides.items() if key in of)
@@ -171,9 +171,9 @@ def rows():
     what = "four lanes by 2 and by 4: % of floats that differ"
     for side, name in (("links", "at most: links"), ("ring", "a plain ring")):
         yield what, name, 0 if side == "links" else None, lambda t, s=side: t.once(f"bits {s}", lambda: t.ours_differ(s)), "heterps-run bench net"
-    for peer, name in (("mpi", "Open MPI"), ("gloo", "Gloo")):
-        yield what, name, None, lambda t, p=peer: t.differ(p, 2, 4), script + "'differ'"
-        yield what.replace("2 and by 4", "1 and by 2"), name, None, lambda t, p=peer: t.differ(p, 1, 2), script + "'differ'"
+    for other, name in (("mpi", "Open MPI"), ("gloo", "Gloo")):
+        yield what, name, None, lambda t, p=other: t.differ(p, 2, 4), script + "'differ'"
+        yield what.replace("2 and by 4", "1 and by 2"), name, None, lambda t, p=other: t.differ(p, 1, 2), script + "'differ'"
     for count in (2, 4):
         yield (f"64 MiB by {count}, {RATE} a process", "at most: the wire's time", 1.05, lambda t, n=count: t.wire("64 MiB", n),
                f"RATE={RATE} " + script + f"'by {count}.*wire'")

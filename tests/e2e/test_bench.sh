@@ -82,6 +82,11 @@ else
 fi
 
 fails 2 'expected gemm, gather, update, lookup, parse, feed, ring, disk, net, trees, train, card or all, found "gem"' 'a subject that is none' "$h" bench gem
+unhelped() { # subjects that the error lists, and the help does not
+    "$h" bench --help >log
+    for named in $("$h" bench gem 2>&1 | sed -n 's/.*expected \(.*\) or all.*/\1/p' | tr -d ,); do grep -q "^    $named  " log || echo "$named"; done
+}
+check 'the help has every subject' [ -z "$(unhelped)" ]
 fails 2 'bench gemm takes no "x.bin"; only `bench train GRAPH`' 'a graph for another subject' "$h" bench gemm x.bin
 fails 2 'bench parse: expected criteo, .*libffm, found "cvs"' 'a format that is none' "$h" bench parse cvs
 fails 2 "--threads: expected at most $cores, the cores" 'more threads than cores' "$h" bench gemm --threads $((cores + 1))

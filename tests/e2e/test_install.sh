@@ -20,6 +20,7 @@ same 'four files are installed' 4 "$(find "$into" -type f | wc -l)"
 zcat "$share/man/man1/heterps-run.1.gz" >"$work/page"
 sed 's/\\-/-/g' "$work/page" >"$work/plain"
 missing= verbs=$("$HETERPS" help | sed -n 's/^  \([a-z-]*\)  .*/\1/p' | grep -v '^heterps-run$')
+same 'help lists plan-memory, its longest name, as it does the others' plan-memory "$(echo "$verbs" | grep -x plan-memory)"
 for verb in $verbs; do
     grep -q "^\.SS \"$verb[ \"]" "$work/plain" || missing="$missing $verb"
     for flag in $("$HETERPS" "$verb" --help | sed -n 's/^  \(--*[a-zA-Z-]*\) .*/\1/p'); do
@@ -62,6 +63,9 @@ for library in $(sed -n "s/^packages='\(.*\)'/\1/p" build.sh | tr ' ' '\n' | gre
     grep -q "^=== $library " "$work/notices" || missing="$missing $library"
 done
 same 'the licences of every library' '' "$missing"
+for text in 'GNU LESSER GENERAL PUBLIC LICENSE' 'GNU GENERAL PUBLIC LICENSE'; do
+    if grep -q "^ *$text$" "$work/notices"; then ok "the whole text of the $text"; else not_ok "the whole text of the $text"; fi
+done
 
 # --- the same bytes wherever it is built ---------------------------------------------------------------------------------------------
 if grep -qF "$PWD" "$HETERPS"; then not_ok 'nothing in the program names where it was built'; else ok 'nothing in the program names where it was built'; fi

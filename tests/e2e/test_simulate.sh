@@ -65,6 +65,8 @@ simulate "an instance under a plan without times" 0.15 3 --instance "$work/odd.i
 simulate "the same at a chosen pace" 0.15 3 --instance "$work/odd.inst.json" --plan "$work/odd.plan.json" --batches 50 --time-scale 5
 simulate "a graph, wsp" 0.15 3 "$graph" --plan "$work/tiny.plan.json" --batches 60
 simulate "a graph, bsp" 0.2 3 "$graph" --plan "$work/tiny.plan.json" --sync bsp --batches 60
+check "an instance of a network on paper" "$HETERPS" plan --net alexnet --batch 512 --cluster cfg/paper2.cfg --method ralp --instance-out "$work/alexnet.inst.json"
+simulate "a network that ralp splits" 0.15 2 --instance "$work/alexnet.inst.json" --method ralp --batches 60
 
 instances=$root/../shared/instances
 if [ -d "$instances" ]; then

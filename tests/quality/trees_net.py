@@ -1,4 +1,4 @@
-"""The binary constituency Tree-LSTM in PyTorch 2, node by node and by level: what trees_peers.py times and trees_sst.py trains.
+"""The binary constituency Tree-LSTM in PyTorch 2, node by node and by level: what trees_others.py times and trees_sst.py trains.
 
 Cell paper   DynPartition's: leaf c = Wx + b, h = sigmoid(W'x + b') tanh(c); inner i, f_l, f_r, u affine in [h_l; h_r],
              c = i u + f_l c_l + f_r c_r, h = tanh(c)

@@ -587,7 +587,7 @@ static void store_prepare__row_published_but_not_counted__is_absent(void **state
     (void)state;
     struct store *store = store_of(1 << 20, 1, serves_all, NULL);
     struct store_table *table = &store->table[0];
-    struct cell *place = NULL;
+    struct store_cell *place = NULL;
     struct slot slot;
     slot_open(&slot, 1, true);
     example_add(&slot.m, (const uint64_t[]){11, 12, 13}, NULL, 0);

@@ -127,7 +127,7 @@ void KERNEL(product_finish)(const struct product *p, uint32_t group, const float
 }
 
 /* Rows, columns and terms of a block; is_first and is_last: there are no terms before, and none behind. */
-struct place {
+struct product_range {
     uint32_t row, rows, col, cols, begin, terms;
     bool is_first, is_last;
 };
@@ -340,7 +340,7 @@ static struct tile_far right_ahead(const struct product *p, const struct block_a
  * place; or the first tile that reads a panel packs it, for which the sums leave time. A
  * part of a panel is packed before. */
 enum block_way { BLOCK_PACKED, BLOCK_IN_PLACE, BLOCK_PACKS };
-struct block {
+struct right_block {
     enum block_way way;
     const float *right; /* where it lies */
     float *panels;
@@ -350,8 +350,8 @@ struct block {
 
 /* The whole panels of a block whose columns lie side by side, or are packed, of few rows: strips, then what
  * is left of them. Returns where they end. */
-static uint32_t strips_multiply(const struct product *p, struct place at, const struct block *block, bool goes_on,
-                                bool is_last, float *tile)
+static uint32_t strips_multiply(const struct product *p, struct product_range at, const struct right_block *block,
+                                bool goes_on, bool is_last, float *tile)
 {
     const bool is_packed = block->way == BLOCK_PACKED;
     const float *right = is_packed ? block->panels : block->right;
@@ -375,7 +375,7 @@ static uint32_t strips_multiply(const struct product *p, struct place at, const 
  * one, and what comes behind this block. The rows of a transposed left factor, of the next tile or of the
  * next block's first one, lie so far apart that nothing else fetches them ahead (M = 2048, N = 64, K = 1024:
  * 0.70 of the peak, without 0.39). */
-static struct row_ahead row_ahead_of(const struct product *p, struct place at, const struct block *block,
+static struct row_ahead row_ahead_of(const struct product *p, struct product_range at, const struct right_block *block,
                                      const struct tile_row *f, uint32_t i, uint32_t tiles, bool is_last)
 {
     bool has_next = i + 1 < tiles;
@@ -405,8 +405,8 @@ static struct row_ahead row_ahead_of(const struct product *p, struct place at, c
 }
 
 /* Multiplies a block of the left factor by one of the right factor. */
-static void block_multiply(const struct product *p, struct place at, const struct block *block, float *tile,
-                           float *left)
+static void block_multiply(const struct product *p, struct product_range at, const struct right_block *block,
+                           float *tile, float *left)
 {
     uint32_t tiles = divide_up(at.rows, TILE);
     bool adds = p->end == PRODUCT_ADDS || p->adds;
@@ -505,8 +505,8 @@ void KERNEL(product_pack)(const struct product *p, uint32_t piece) { p->bf16->pa
 
 /* The block that will be packed after the one that begins at `right`, of group t of terms: its next terms,
  * the next group's, or the next piece's columns, which are most often the same member's. */
-static struct block_ahead block_after(const struct product *p, struct place at, uint32_t t, uint32_t block_terms,
-                                      const float *right)
+static struct block_ahead block_after(const struct product *p, struct product_range at, uint32_t t,
+                                      uint32_t block_terms, const float *right)
 {
     uint32_t end = at.begin + at.terms, col = at.col + at.cols;
     if (end < p->terms)
@@ -525,7 +525,7 @@ void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratc
         return;
     }
     uint32_t group_begin = place.group, groups = place.groups;
-    struct place at = {.row = place.row, .rows = place.rows, .col = place.col, .cols = place.cols};
+    struct product_range at = {.row = place.row, .rows = place.rows, .col = place.col, .cols = place.cols};
     float *panels = scratch, *left = panels + PRODUCT_KEPT, *tile = left + PRODUCT_TERMS * PRODUCT_LEFT;
     struct kept *kept = (struct kept *)(tile + PRODUCT_TILE_BYTES / sizeof *tile);
     float *col_sums = p->col_sums != NULL && at.row == 0 ? p->col_sums + at.col : NULL;
@@ -545,7 +545,7 @@ void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratc
             at.is_first = t == 0 && at.begin == 0;
             at.is_last = t + 1 == p->term_groups && at.begin + at.terms == p->terms;
             const float *right = p->right + t * p->right_group + at.begin * p->right_term + at.col * p->right_col;
-            struct block block = {.way = way, .right = right, .col_sums = col_sums};
+            struct right_block block = {.way = way, .right = right, .col_sums = col_sums};
             block.panels = keeps ? panels + (size_t)(t * p->terms + at.begin) * p->piece_cols : panels;
             if (p->whole != NULL)
                 block.panels = (float *)p->whole + at.begin * whole_cols(p->cols) + (size_t)at.col * at.terms;

@@ -1,6 +1,6 @@
 // What the programs for rows in other stores share with tests/bench/store_bench.c: the same keys, the same measures.
-#ifndef HETERPS_PEERS_ROWS_H
-#define HETERPS_PEERS_ROWS_H
+#ifndef HETERPS_OTHERS_ROWS_H
+#define HETERPS_OTHERS_ROWS_H
 
 #include <math.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
 the predictions of samples/ctrdnn.cfg's net, each request by itself. What tests/bench/serve_bench compares with:
 
     pip install torch granian
-    PEER='python3 tests/peers/serve_torch.py' build/release/tests/bench/serve_bench …
+    OTHER='python3 tests/others/serve_torch.py' build/release/tests/bench/serve_bench …
 
 The net has weights at random and a table of a million rows of 16, in which the hash of field and text finds a row: what it answers means
 nothing, what it takes is what a trained one takes. One process, one thread each of server and net; no line is checked. RUNTIME=eager: without

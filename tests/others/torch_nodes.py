@@ -2,10 +2,10 @@
 """samples/ctrdnn.cfg on two processes of one core, by heterps-run, by PyTorch 2's DistributedDataParallel over Gloo with
 sparse gradients, and by TorchRec over Gloo, in turn, from memory; and what the number of processes does to the bits of each.
 
-    python3 tests/peers/torch_nodes.py PROGRAM [--rounds 5] [--rows 32768] [--batch 4096] [--passes 3] [--torchrec PYTHON]
+    python3 tests/others/torch_nodes.py PROGRAM [--rounds 5] [--rows 32768] [--batch 4096] [--passes 3] [--torchrec PYTHON]
 
-Prints examples/s of all, the ratio of each round to the better peer and their median, and digests of the trained parameters
-for one and for two processes. Rows are 16 floats with Adagrad everywhere; PyTorch's tables have as many rows as the data have
+Prints examples/s of all, the ratio of each round to the better of the others, the median of these ratios, and digests of
+the trained parameters for one and for two processes. Rows are 16 floats with Adagrad everywhere; PyTorch's tables have as many rows as the data have
 values, ours grow. The first pass is not counted: it reads text, or warms up.
 
 TorchRec is that of the interpreter --torchrec (default: this one): one EmbeddingBagCollection whose 26 columns share a table,
@@ -155,7 +155,7 @@ def port_free():
         return s.getsockname()[1]
 
 
-def peer_run(who, world, o):
+def other_run(who, world, o):
     port, python = port_free(), o.torchrec if who == "TorchRec" else sys.executable
     command = [python, os.path.abspath(__file__), "--worker", who.lower(), o.folder, str(world), str(port), str(o.batch), str(o.passes)]
     running = [subprocess.Popen([*command, str(r)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for r in range(world)]
@@ -210,17 +210,17 @@ def main():
                         "--set", "cache.ram=1GiB"], check=True)
         label, dense, keys, count = arrays("data.tsv")
         np.savez("data.npz", label=label, dense=dense, keys=keys, count=count)
-        runs = {"heterps-run": ours_run, "DDP": lambda n, o: peer_run("DDP", n, o)}
+        runs = {"heterps-run": ours_run, "DDP": lambda n, o: other_run("DDP", n, o)}
         if torchrec_loads(o):
-            runs["TorchRec"] = lambda n, o: peer_run("TorchRec", n, o)
+            runs["TorchRec"] = lambda n, o: other_run("TorchRec", n, o)
         names, rates, ratios = list(runs), {name: [] for name in runs}, []
         for turn in range(o.rounds):
             for name in names if turn % 2 == 0 else names[::-1]:
                 rates[name].append(o.rows // o.batch * o.batch * o.passes / runs[name](2, o)["seconds"])
             ratios.append(rates["heterps-run"][-1] / max(rates[name][-1] for name in names[1:]))
-            print(f"round {turn + 1}: " + ", ".join(f"{name} {rates[name][-1]:.0f}" for name in names) + f" examples/s, over the better peer {ratios[-1]:.2f}", flush=True)
+            print(f"round {turn + 1}: " + ", ".join(f"{name} {rates[name][-1]:.0f}" for name in names) + f" examples/s, over the better one {ratios[-1]:.2f}", flush=True)
         print(f"median of {o.rounds}: " + ", ".join(f"{name} {statistics.median(rates[name]):.0f}" for name in names) +
-              f" examples/s, over the better peer {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
+              f" examples/s, over the better one {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
         is_met = statistics.median(ratios) >= 1.35
         for name in names:
             one, two = (runs[name](n, o) for n in (1, 2))

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
 """How fast others run the binary Tree-LSTM on the Stanford Sentiment Treebank, trees a second, beside ours.
 
-    python3 tests/quality/trees_peers.py DATA [--rounds 5] [--seconds 3] [--only PATTERN] [--json FILE]
+    python3 tests/quality/trees_others.py DATA [--rounds 5] [--seconds 3] [--only PATTERN] [--json FILE]
         [--dgl-python PYTHON] [--heterps PROGRAM]
 
-DATA has train.txt. Words of 300, 150 units, five classes at every node (trees_net.py: cells paper and tai). Each peer
-runs in a process of its own, and is left out with a sentence if it is not installed:
+DATA has train.txt. Words of 300, 150 units, five classes at every node (trees_net.py: cells paper and tai). Each other
+program runs in a process of its own, and is left out with a sentence if it is not installed:
     node    PyTorch 2, a node at a time, as the paper's code does              pip install torch
     level   PyTorch 2, all nodes of equal height of the batch at once          (measured with 2.15.0)
     dynet   DyNet with autobatching; its CPU form has one thread               pip install dynet38 (2.2)
     dgl     DGL, prop_nodes_topo                                               of PYTHON: it needs another PyTorch than the newest; pip install
             dgl==2.1.0 torch==2.2.1 torchdata==0.7.1 'numpy<2' 'setuptools<70' pandas pyyaml pydantic
-A case is PEER-CELL-train|infer-BATCH-THREADS; train is forward, backward and Adagrad's update; --only is a regular
-expression that cases match. Trees are parsed before the clock starts; what a peer makes of a batch, levels or graphs, is
-on the clock. A round runs each case once; the figure is the rounds' median. With --heterps ours, of the same cell, sizes
+A case is OTHER-CELL-train|infer-BATCH-THREADS; train is forward, backward and Adagrad's update; --only is a regular
+expression that cases match. Trees are parsed before the clock starts; what a program makes of a batch, levels or
+graphs, is on the clock. A round runs each case once; the figure is the rounds' median. With --heterps ours, of the same cell, sizes
 and recipe, runs in turn with every training case. Each round then gives two ratios of two neighbours in time: of trees a
 second by the clock, and by the processor's time of one thread, which is what counts on a machine that others use. Ours
 reads its text within the time. Its share of the peak is that of the products' multiply-adds, whose peak `heterps-run
@@ -21,9 +21,9 @@ bench gemm` measures."""
 import argparse, json, os, re, resource, statistics, subprocess, sys, tempfile, time
 
 DIM, UNITS, CLASSES, RATE, TREES = 300, 150, 5, 0.05, 1000
-PEERS, CELLS, WORKS, BATCHES, THREADS = ('node', 'level', 'dynet', 'dgl'), ('paper', 'tai'), ('train', 'infer'), (25, 1), (1, 2)
+OTHERS, CELLS, WORKS, BATCHES, THREADS = ('node', 'level', 'dynet', 'dgl'), ('paper', 'tai'), ('train', 'infer'), (25, 1), (1, 2)
 
-# --- peers: each returns a function that trains on, or infers, a list of trees -------------------------------------------
+# --- other programs: each returns a function that trains on, or infers, a list of trees -------------------------------------------
 
 
 def torch_pass(work, scores_of, optimizers):
@@ -45,7 +45,7 @@ def torch_pass(work, scores_of, optimizers):
     return train if work == 'train' else infer
 
 
-def torch_peer(name, cell, work, numbers, threads):
+def by_torch(name, cell, work, numbers, threads):
     import torch
     from trees_net import Levels, Net
     torch.set_num_threads(threads)
@@ -63,7 +63,7 @@ def torch_peer(name, cell, work, numbers, threads):
     return torch_pass(work, scores_of, optimizers)
 
 
-def dynet_peer(name, cell, work, numbers, threads):
+def by_dynet(name, cell, work, numbers, threads):
     import dynet_config
     dynet_config.set(autobatch=1, mem=2048, random_seed=1)
     import dynet as dy
@@ -119,7 +119,7 @@ def dynet_peer(name, cell, work, numbers, threads):
     return step
 
 
-def dgl_peer(name, cell, work, numbers, threads):
+def by_dgl(name, cell, work, numbers, threads):
     os.environ['DGLBACKEND'] = 'pytorch'
     import dgl
     import torch
@@ -161,7 +161,7 @@ def dgl_peer(name, cell, work, numbers, threads):
 
 def case_run(data, case, seconds):
     """In a process of its own: prints trees a second."""
-    peer, cell, work, batch, threads = case.split('-')
+    other, cell, work, batch, threads = case.split('-')
     os.environ['OMP_NUM_THREADS'] = threads
     from trees_net import Tree, words_number
     with open(f'{data}/train.txt', encoding='utf-8') as text:
@@ -170,9 +170,9 @@ def case_run(data, case, seconds):
     numbers, batch = words_number(trees), int(batch)
     trees = trees[:TREES]
     try:
-        step = {'dynet': dynet_peer, 'dgl': dgl_peer}.get(peer, torch_peer)(peer, cell, work, numbers, int(threads))
+        step = {'dynet': by_dynet, 'dgl': by_dgl}.get(other, by_torch)(other, cell, work, numbers, int(threads))
     except ImportError as error:
-        sys.exit(f'{peer} is left out: {error}')
+        sys.exit(f'{other} is left out: {error}')
     for first in range(0, 4 * batch, batch):
         step(trees[first:first + batch])
     begin, begin_cpu, done = time.perf_counter(), time.process_time(), 0
@@ -203,7 +203,7 @@ def ours_text(cell, trees):
     words = max(len(tree.words) for tree in trees)
     nodes = max(len(tree.children) for tree in trees)
     return f"""[model]
-name = peer
+name = other
 [data]
 format = trees
 sparse = word, tree
@@ -261,12 +261,12 @@ def ours_run(program, graph, data, batch, threads, passes=3):
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     ends = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"event":"done"')]
     if done.returncode or not ends:
-        sys.exit(f'trees_peers.py: {program} {graph}: {done.stderr}')
+        sys.exit(f'trees_others.py: {program} {graph}: {done.stderr}')
     cpu_s = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
     return ends[-1]['samples_per_s'], ends[-1]['samples'] / cpu_s
 
 
-def peer_run(python, data, case, seconds):
+def other_run(python, data, case, seconds):
     done = subprocess.run([python, '-W', 'ignore', os.path.abspath(__file__), data, '--case', case, '--seconds', str(seconds)],
                           capture_output=True, text=True)
     if done.returncode:
@@ -288,9 +288,9 @@ def main():
     args = parser.parse_args()
     if args.case:
         return case_run(args.data, args.case, args.seconds)
-    cases = [f'{p}-{c}-{w}-{b}-{t}' for c in CELLS for w in WORKS for b in BATCHES for t in THREADS for p in PEERS]
+    cases = [f'{p}-{c}-{w}-{b}-{t}' for c in CELLS for w in WORKS for b in BATCHES for t in THREADS for p in OTHERS]
     cases = [case for case in cases if re.search(args.only, case) and not (case.startswith('dynet') and case[-1] != '1')]
-    out, found = set(), {case: {'peer': [], 'ours': [], 'clock': [], 'cpu': []} for case in cases}
+    out, found = set(), {case: {'other': [], 'ours': [], 'clock': [], 'cpu': []} for case in cases}
     with tempfile.TemporaryDirectory() as folder:
         program = os.path.abspath(args.heterps) if args.heterps else None
         graphs = {cell: ours_compile(program, cell, args.data, folder) for cell in CELLS} if program else {}
@@ -298,13 +298,13 @@ def main():
             for case in cases:
                 if case in out:
                     continue
-                peer, cell, work, batch, threads = case.split('-')
-                speed, why = peer_run(args.dgl_python if peer == 'dgl' else sys.executable, args.data, case, args.seconds)
+                other, cell, work, batch, threads = case.split('-')
+                speed, why = other_run(args.dgl_python if other == 'dgl' else sys.executable, args.data, case, args.seconds)
                 if why:
                     print(f'{case}: {why}', file=sys.stderr)
                     out.add(case)
                     continue
-                found[case]['peer'].append(speed[0])
+                found[case]['other'].append(speed[0])
                 if program and work == 'train':
                     ours = ours_run(program, graphs[cell], args.data, batch, threads, args.passes)
                     found[case]['ours'].append(ours[0])
@@ -312,13 +312,13 @@ def main():
                     if threads == '1':
                         found[case]['cpu'].append(ours[1] / speed[1])
             print(f'round {number + 1} of {args.rounds}', file=sys.stderr)
-    print(f'{"case":22s} {"peer":>9s} {"ours":>9s}  trees/s   ours/peer by the clock       by the processor\'s time   (medians of {args.rounds})')
+    print(f'{"case":22s} {"other":>9s} {"ours":>9s}  trees/s   ours/other by the clock       by the processor\'s time   (medians of {args.rounds})')
     told = []
     for case in cases:
         if case in out:
             continue
         row = {'case': case} | {name: statistics.median(values) for name, values in found[case].items() if values}
-        line = f'{case:22s} {row["peer"]:9.1f} {row.get("ours", 0):9.1f}         '
+        line = f'{case:22s} {row["other"]:9.1f} {row.get("ours", 0):9.1f}         '
         for name in ('clock', 'cpu'):
             values = found[case][name]
             line += f'   {row[name]:8.2f} ({min(values):.2f} - {max(values):.2f})' if values else ''

@@ -2,8 +2,8 @@
  * predictions of a net that `export --format onnx` wrote of a model of Criteo's columns with one loss, each
  * request by itself. What tests/bench/serve_bench compares with:
  *
- *     cc -O3 -march=native -o serve_onnx tests/peers/serve_onnx.c -levent_extra -levent_core -lxxhash -ldl
- *     PEER='./serve_onnx libonnxruntime.so.1.32.0 model.onnx' build/release/tests/bench/serve_bench …
+ *     cc -O3 -march=native -o serve_onnx tests/others/serve_onnx.c -levent_extra -levent_core -lxxhash -ldl
+ *     OTHER='./serve_onnx libonnxruntime.so.1.32.0 model.onnx' build/release/tests/bench/serve_bench …
  *
  * The library is that of the package onnxruntime of pip, which has no headers: functions are called by their
  * places in struct OrtApi, which only grows from version to version. One thread, all optimisations. Text is
