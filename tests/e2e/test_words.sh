@@ -145,6 +145,8 @@ for user, words in zip(users, lines):
     alike += sum(int(w[1:]) % 2 == int(user[1:]) % 2 for w in words)
 assert alike > 2400, alike
 PYTHON
+fails 2 '\-\-with needs a line for each example, and this model predicts words, a line for each user; leave it out: lines come in the order' 'no columns beside words' \
+    "$h" predict two.bin --model one --data test --with user -q
 check 'of a pipe as soon as the line has come' python3 - "$h" <<'PYTHON'
 import select, subprocess, sys
 expected = open("words", "rb").readline()
