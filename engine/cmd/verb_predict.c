@@ -31,8 +31,8 @@ static const struct flag flags[] = {
     {.name = "--data",
      .type = FLAG_READ,
      .value = "FILE",
-     .meaning = "data, the label may be absent: files separated by commas, .gz, .zst or plain; - is standard input; "
-                "http://HOST/PATH is read from a server",
+     .meaning = "data, the label may be absent: files separated by commas (in a name: \\,), .gz, .zst or plain; "
+                "- is standard input; http://HOST/PATH is read from a server",
      .offset = offsetof(struct predict_options, data),
      .is_required = true},
     {.name = "-o",

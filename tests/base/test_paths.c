@@ -36,6 +36,17 @@ static void paths_next__any_list__gives_its_names_without_blanks_around(void **s
     assert_string_equal(names_of("a, ,b,"), "a||b||");
 }
 
+static void paths_next__commas_of_names__are_written_behind_a_backslash(void **state)
+{
+    (void)state;
+    assert_string_equal(names_of("a\\,b.csv"), "a,b.csv|");
+    assert_string_equal(names_of("\\, , c\\,\\,d,"), ",|c,,d||");
+    assert_string_equal(names_of("a\\b,\\\\,c,d\\ ,e\\"), "a\\b|\\,c|d\\|e\\|");
+    char path[PATH_MAX], *end = path_take(path, "a\\,b", 2); /* cut within */
+    assert_int_equal(end - path, 2);
+    assert_memory_equal(path, "a\\", 2);
+}
+
 static void paths_name_stdin__a_dash_alone__is_it(void **state)
 {
     (void)state;
@@ -53,6 +64,7 @@ static void paths_beside__relative_names__lie_in_the_files_folder(void **state)
     } cases[] = {{"g.bin", "a, b", "a,b"},
                  {"in/g.bin", "a, /b ,-, ./ c", "in/a,/b,-,in/./ c"},
                  {"/in/g.bin", "a,,", "/in/a,,"},
+                 {"i,n/g.bin", "a\\,b,-,/c", "i\\,n/a\\,b,-,/c"},
                  {"in/g.bin", "a,http://h/b,HTTPS://h/c", "in/a,http://h/b,HTTPS://h/c"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *paths;
@@ -107,6 +119,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(paths_next__any_list__gives_its_names_without_blanks_around),
+        cmocka_unit_test(paths_next__commas_of_names__are_written_behind_a_backslash),
         cmocka_unit_test(paths_name_stdin__a_dash_alone__is_it),
         cmocka_unit_test(paths_have_stream__devices_and_a_dash__are_one),
         cmocka_unit_test(path_shown_bytes__addresses__end_before_their_query),
