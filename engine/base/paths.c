@@ -2,6 +2,7 @@
 #include "engine/base/paths.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,11 +135,31 @@ bool paths_have_stream(const char *paths)
     return false;
 }
 
+/* Whoever gives a name from the working directory is told where it is looked for. */
+static status beside_check(const char *file, const char *list, const char *beside)
+{
+    char here[PATH_MAX], there[PATH_MAX];
+    const char *name;
+    size_t bytes;
+    struct stat about;
+    while (paths_next(&list, &name, &bytes)) {
+        path_copy(here, name, bytes);
+        if (paths_next(&beside, &name, &bytes)) path_copy(there, name, bytes);
+        if (stat(here, &about) != 0 || stat(there, &about) == 0 || errno != ENOENT) continue;
+        FAIL(IO,
+             "%s: %s; %s is taken relative to the folder of %s; to read that of the working directory, give its whole "
+             "path",
+             there, strerror(ENOENT), here, file);
+    }
+    return ST_OK;
+}
+
 status paths_beside(char **paths, const char *file, const char *list)
 {
     const char *slash = strrchr(file, '/'), *name;
     size_t folder_bytes = slash ? (size_t)(slash - file) + 1 : 0, bytes;
     const size_t bytes_max = strlen(list) + 2 * paths_count(list) * folder_bytes + 1;
+    const char *const names = list;
     char *end = *paths = malloc(bytes_max);
     if (end == NULL) FAIL(MEMORY, "no memory for the paths %s, %zu bytes", list, bytes_max);
     while (paths_next(&list, &name, &bytes)) {
@@ -151,5 +172,9 @@ status paths_beside(char **paths, const char *file, const char *list)
         if (list) *end++ = ',';
     }
     *end = 0;
-    return ST_OK;
+    status st = beside_check(file, names, *paths);
+    if (st == ST_OK) return ST_OK;
+    free(*paths);
+    *paths = NULL;
+    return st;
 }

@@ -44,7 +44,8 @@ bool paths_name_stdin(const char *paths);
 bool paths_have_stream(const char *paths);
 
 /* The list with each name taken relative to the folder of `file`, whose commas are written as a list has
- * them; "-" and addresses stay. malloc'd: yours, NULL after a failure (MEMORY). */
+ * them; "-" and addresses stay. malloc'd: yours, NULL after a failure. MEMORY. IO: a file is not there, but
+ * in the working directory, by the same name. */
 MUST_USE status paths_beside(char **paths, const char *file, const char *list);
 
 #endif

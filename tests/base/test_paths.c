@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -74,6 +76,25 @@ static void paths_beside__relative_names__lie_in_the_files_folder(void **state)
     }
 }
 
+static void paths_beside__a_file_of_the_working_directory__is_told_where_it_is_looked_for(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/test_paths_XXXXXX", *paths, before[PATH_MAX];
+    assert_non_null(getcwd(before, sizeof before));
+    assert_true(mkdtemp(folder) && chdir(folder) == 0 && mkdir("in", 0700) == 0);
+    assert_int_equal(mkdir("in/both", 0700) | mkdir("both", 0700) | mkdir("t,rain", 0700), 0);
+    assert_int_equal(paths_beside(&paths, "in/g.bin", "both, t\\,rain"), ST_IO);
+    assert_null(paths);
+    assert_string_equal(status_message(),
+                        "in/t,rain: No such file or directory; t,rain is taken relative to the folder of in/g.bin; to "
+                        "read that of the working directory, give its whole path");
+    assert_int_equal(paths_beside(&paths, "in/g.bin", "both,nowhere,/tmp"), ST_OK);
+    assert_string_equal(paths, "in/both,in/nowhere,/tmp");
+    free(paths);
+    assert_int_equal(rmdir("in/both") | rmdir("in") | rmdir("both") | rmdir("t,rain"), 0);
+    assert_int_equal(chdir(before) | rmdir(folder), 0);
+}
+
 static void paths_have_stream__devices_and_a_dash__are_one(void **state)
 {
     (void)state;
@@ -124,6 +145,7 @@ int main(void)
         cmocka_unit_test(paths_have_stream__devices_and_a_dash__are_one),
         cmocka_unit_test(path_shown_bytes__addresses__end_before_their_query),
         cmocka_unit_test(paths_beside__relative_names__lie_in_the_files_folder),
+        cmocka_unit_test(paths_beside__a_file_of_the_working_directory__is_told_where_it_is_looked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }
