@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/base/heap.h"
+#include "engine/base/paths.h"
 
 struct input {
     dev_t device;
@@ -60,17 +61,12 @@ void inputs_stop(void) { atomic_store_explicit(&shared_is_stopped, true, memory_
 
 status inputs_add(const char *what, const char *paths)
 {
-    TRY(input_add(what, paths)); /* a name may have commas */
-    for (const char *at = paths;; at++) {
-        const size_t bytes = strcspn(at, ",");
-        char *path;
-        TRY(heap_text(&path, "%.*s", (int)bytes, at));
-        status st = input_add(what, path);
-        free(path);
-        TRY(st);
-        at += bytes;
-        if (*at == '\0') return ST_OK;
-    }
+    char path[PATH_MAX];
+    const char *name;
+    size_t bytes;
+    TRY(input_add(what, paths)); /* what takes a single file takes its commas as they are */
+    while (paths_next(&paths, &name, &bytes)) TRY(input_add(what, path_copy(path, name, bytes)));
+    return ST_OK;
 }
 
 status inputs_spare_found(const char *path, const struct stat *found)

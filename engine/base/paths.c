@@ -2,6 +2,7 @@
 #include "engine/base/paths.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,11 +10,15 @@
 
 static bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
+/* Whether a comma of a name is written here. */
+static bool is_comma(const char *at) { return at[0] == '\\' && at[1] == ','; }
+
 bool paths_next(const char **paths, const char **name, size_t *bytes)
 {
     const char *at = *paths;
     if (at == NULL) return false;
-    const char *end = at + strcspn(at, ",");
+    const char *end = at;
+    while (*end && *end != ',') end += is_comma(end) ? 2 : 1;
     *paths = *end ? end + 1 : NULL;
     while (at < end && is_blank(*at)) at++;
     while (end > at && is_blank(end[-1])) end--;
@@ -24,16 +29,25 @@ bool paths_next(const char **paths, const char **name, size_t *bytes)
 
 uint32_t paths_count(const char *paths)
 {
-    uint32_t count = 1;
-    for (; *paths; paths++) count += *paths == ',';
+    uint32_t count = 0;
+    const char *name;
+    size_t bytes;
+    while (paths_next(&paths, &name, &bytes)) count++;
     return count;
+}
+
+char *path_take(char *to, const char *name, size_t bytes)
+{
+    for (const char *end = name + bytes; name < end; name++) {
+        if (end - name > 1 && is_comma(name)) name++;
+        *to++ = *name;
+    }
+    return to;
 }
 
 const char *path_copy(char path[PATH_MAX], const char *name, size_t bytes)
 {
-    if (bytes > PATH_MAX - 1) bytes = PATH_MAX - 1;
-    memcpy(path, name, bytes);
-    path[bytes] = 0;
+    *path_take(path, name, bytes < PATH_MAX - 1 ? bytes : PATH_MAX - 1) = 0;
     return path;
 }
 
@@ -121,19 +135,46 @@ bool paths_have_stream(const char *paths)
     return false;
 }
 
+/* Whoever gives a name from the working directory is told where it is looked for. */
+static status beside_check(const char *file, const char *list, const char *beside)
+{
+    char here[PATH_MAX], there[PATH_MAX];
+    const char *name;
+    size_t bytes;
+    struct stat about;
+    while (paths_next(&list, &name, &bytes)) {
+        path_copy(here, name, bytes);
+        if (paths_next(&beside, &name, &bytes)) path_copy(there, name, bytes);
+        if (stat(here, &about) != 0 || stat(there, &about) == 0 || errno != ENOENT) continue;
+        FAIL(IO,
+             "%s: %s; %s is taken relative to the folder of %s; to read that of the working directory, give its whole "
+             "path",
+             there, strerror(ENOENT), here, file);
+    }
+    return ST_OK;
+}
+
 status paths_beside(char **paths, const char *file, const char *list)
 {
     const char *slash = strrchr(file, '/'), *name;
     size_t folder_bytes = slash ? (size_t)(slash - file) + 1 : 0, bytes;
-    const size_t bytes_max = strlen(list) + paths_count(list) * folder_bytes + 1;
+    const size_t bytes_max = strlen(list) + 2 * paths_count(list) * folder_bytes + 1;
+    const char *const names = list;
     char *end = *paths = malloc(bytes_max);
     if (end == NULL) FAIL(MEMORY, "no memory for the paths %s, %zu bytes", list, bytes_max);
     while (paths_next(&list, &name, &bytes)) {
         bool is_relative = bytes && *name != '/' && !is_stdin(name, bytes) && !path_is_address(name, bytes);
-        if (is_relative) end = mempcpy(end, file, folder_bytes);
+        for (size_t i = 0; is_relative && i < folder_bytes; i++) {
+            if (file[i] == ',') *end++ = '\\';
+            *end++ = file[i];
+        }
         end = mempcpy(end, name, bytes);
         if (list) *end++ = ',';
     }
     *end = 0;
-    return ST_OK;
+    status st = beside_check(file, names, *paths);
+    if (st == ST_OK) return ST_OK;
+    free(*paths);
+    *paths = NULL;
+    return st;
 }

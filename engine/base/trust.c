@@ -51,7 +51,7 @@ static bool resolve(const char *path, char resolved[PATH_MAX])
 {
     char front[FILE_PATH_BYTES], folder[FILE_PATH_BYTES];
     struct stat ignored;
-    const size_t bytes = strcspn(path, ",");
+    const size_t bytes = strlen(path);
     if (bytes == 0 || bytes >= sizeof front) return false;
     memcpy(front, path, bytes);
     front[bytes] = '\0';

@@ -22,8 +22,7 @@ void trust_only(const char *const *set, uint32_t count);
 bool trust_is_whole(void);
 
 /* USAGE: `path`, which is to be written and comes from the setting `key` ("store.path") of
- * `graph`, is neither trusted nor below the graph's folder, links resolved. Of a list
- * ("a.tsv,b.tsv") the first name counts. */
+ * `graph`, is neither trusted nor below the graph's folder, links resolved. */
 MUST_USE status trust_check(const char *key, const char *path, const char *graph);
 /* USAGE: one of the `paths` to be read ("a.tsv,http://host/b.tsv"), which come from the setting `key`
  * ("data.path") of `graph`, a graph or its text, is an address of the web, and the setting is not trusted. */

@@ -32,8 +32,8 @@ static const struct flag flags[] = {
     {.name = "--data",
      .type = FLAG_READ,
      .value = "FILE",
-     .meaning = "data, the label may be absent: files separated by commas, .gz, .zst or plain; - is standard input; "
-                "http://HOST/PATH is read from a server",
+     .meaning = "data, the label may be absent: files separated by commas (in a name: \\,), .gz, .zst or plain; "
+                "- is standard input; http://HOST/PATH is read from a server",
      .offset = offsetof(struct predict_options, data),
      .is_required = true},
     {.name = "-o",
@@ -49,7 +49,8 @@ static const struct flag flags[] = {
      .type = FLAG_TEXT,
      .value = "COLUMNS",
      .meaning = "columns of the data to write behind the predictions, as they are: "
-                "csv's names, or label, I1..I13, C1..C26 of criteo",
+                "csv's names; label, I1..I13, C1..C26 of criteo; label, features of libsvm, libfm and libffm, "
+                "and qid of libsvm, F1, F2, … of libfm",
      .offset = offsetof(struct predict_options, with)},
     {.name = "--tree-nodes",
      .type = FLAG_SWITCH,
@@ -87,7 +88,7 @@ static status texts_put(struct predictions *p)
 {
     for (uint32_t i = 0; p->with && i < columns_count(p->with); i++) {
         TRY(file_writer_put(&p->writer, "\t", 1));
-        TRY(file_writer_put(&p->writer, p->texts[i].text, p->texts[i].bytes));
+        TRY(columns_text_put(p->with, p->texts[i], &p->writer));
     }
     return ST_OK;
 }
@@ -156,7 +157,7 @@ static status header_put(struct predictions *p)
     for (uint32_t i = 0; p->with && i < columns_count(p->with); i++) {
         const char *name = columns_name(p->with, i);
         TRY(file_writer_put(&p->writer, "\t", 1));
-        TRY(file_writer_put(&p->writer, name, strlen(name)));
+        TRY(columns_text_put(p->with, (struct column_text){name, strlen(name)}, &p->writer));
     }
     return file_writer_put(&p->writer, "\n", 1);
 }
@@ -178,14 +179,28 @@ static status rank_open_alone(struct predictions *p)
     return is_first(p->crew) ? rank_open(&p->rank, p->crew, &lines) : ST_OK;
 }
 
+/* What has a line of words: the column of groups, of the format pairs the user. */
+static const char *group_name(const struct predictions *p)
+{
+    const char *column = p->crew->setup->schema.reader.group;
+    return column && *column ? column : "user";
+}
+
 /* Opens the columns of --with. */
 static status with_open(struct predictions *p)
 {
     const char *names = p->options->with;
     if (names == NULL) return ST_OK;
-    if (prediction_is_words(p->graph))
-        FAIL(USAGE, "--with needs a line for each example, and this model predicts words, a line for each query; "
-                    "leave it out");
+    if (prediction_is_words(p->graph) && graph_example(p->graph).has_group)
+        FAIL(USAGE,
+             "--with needs a line for each example, and this model predicts words, a line for each %s; "
+             "leave it out: lines come in the order in which the data first names each %s, and `paste` puts these "
+             "beside",
+             group_name(p), group_name(p));
+    if (prediction_is_words(p->graph) || !columns_have_names(p->crew->setup))
+        FAIL(USAGE, "--with takes columns of csv, criteo, libsvm, libfm and libffm, beside predictions that are no "
+                    "words; leave it out: lines come in the order of the data's examples, and `paste` puts these "
+                    "beside");
     TRY(columns_open(&p->with, p->crew->setup, names));
     p->texts = calloc(columns_count(p->with), sizeof *p->texts);
     if (p->texts == NULL) FAIL(MEMORY, "no memory for %u columns", columns_count(p->with));

@@ -32,7 +32,8 @@ static const struct flag flags[] = {
     {.name = "--data",
      .type = FLAG_READ,
      .value = "FILE",
-     .meaning = "data to run on: files separated by commas; default: data.path of the graph, or generated rows",
+     .meaning = "data to run on: files separated by commas (in a name: \\,); "
+                "default: data.path of the graph, or generated rows",
      .offset = OFFSET(data)},
     {.name = "--batch",
      .type = FLAG_F64,

@@ -26,7 +26,7 @@ static const struct flag flags[] = {
     {.name = "--data",
      .type = FLAG_READ,
      .value = "FILE",
-     .meaning = "training data: files separated by commas, .gz, .zst or plain; - is standard input; "
+     .meaning = "training data: files separated by commas (in a name: \\,), .gz, .zst or plain; - is standard input; "
                 "http://HOST/PATH is read from a server; default: data.path of the graph",
      .offset = offsetof(struct run_options, data)},
     {.name = "--eval",
@@ -164,15 +164,24 @@ static void word_add(FILE *out, const char *word)
     if (!is_plain) fputc('\'', out);
 }
 
+/* Checks that the graph may name the first of its data: the cache lies beside it. */
+static status first_trust(const char *key, const char *paths, const char *graph)
+{
+    char path[PATH_MAX];
+    const char *name;
+    size_t bytes;
+    if (!paths_next(&paths, &name, &bytes)) return ST_OK;
+    return trust_check(key, path_copy(path, name, bytes), graph);
+}
+
 /* Checks that the graph may name the place of the data cache: its own path, or beside the data. */
 static status cache_trust(const struct session *s, const struct train_options *t, const char *data, const char *eval)
 {
     const struct settings *settings = &s->setup.settings;
     if (settings->cache_ssd == 0 || t->dry_run) return ST_OK;
     if (*settings->cache_path) return trust_check("cache.path", settings->cache_path, s->setup.graph_path);
-    if (t->data == data && data) TRY(trust_check("data.path", data, s->setup.graph_path));
-    if (eval) TRY(trust_check("data.eval", eval, s->setup.graph_path));
-    return ST_OK;
+    if (t->data == data && data) TRY(first_trust("data.path", data, s->setup.graph_path));
+    return eval ? first_trust("data.eval", eval, s->setup.graph_path) : ST_OK;
 }
 
 /* The file of the data cache, unless it is named after the data, which then is no address; or NULL. */

@@ -50,7 +50,7 @@ MUST_USE status setup_open(struct setup *setup, const struct setup_options *opti
 void setup_close(struct setup *setup);
 
 /* The paths of `value` ("a.tsv,b.tsv"), the setting `key` ("data.path"), each taken relative to the graph
- * file's folder. malloc'd: yours, NULL after a failure. USAGE as trust_sources_check. */
+ * file's folder. malloc'd: yours, NULL after a failure. USAGE as trust_sources_check; IO as paths_beside. */
 MUST_USE status setup_paths(const struct setup *setup, const char *key, const char *value, char **paths);
 
 /* Prints the plan of memory taken so far by part; without `all` and -v, small parts as one. */

@@ -8,12 +8,16 @@
 
 #include "engine/base/heap.h"
 #include "io/read/column_names.h"
+#include "io/read/text_field.h"
 
 #define NONE UINT32_MAX
 /* Most columns of a line that can be wanted, or be labels; further columns are only counted. */
 #define COLUMNS_MAX 65536u
 
 static const char criteo_names[] = "label, I1..I13, C1..C26";
+
+/* The cells of a line of features (libsvm, libfm, libffm), in the order in which a line is cut. */
+enum { CELL_LABEL, CELL_FEATURES, CELL_GROUP, CELL_FIRST /* F1 of libfm; F2 and further ones follow */ };
 
 /* A list of names. */
 struct names {
@@ -25,6 +29,7 @@ struct columns {
     struct reader_listener listener;
     const struct setup *setup;
     struct names wanted;
+    enum reader_format format;
     char separator;
     bool has_header, has_quotes;
     /* of the file */
@@ -87,6 +92,11 @@ static status file_begin(struct columns *c, uint32_t count)
 
 /* --- lines --------------------------------------------------------------------------------------- */
 
+static bool is_of_features(enum reader_format format)
+{
+    return format == READER_LIBSVM || format == READER_LIBFM || format == READER_LIBFFM;
+}
+
 /* The end of the cell that begins at `at`: a separator outside quotation marks, or `end`. */
 static const char *cell_end(const struct columns *c, const char *at, const char *end)
 {
@@ -113,6 +123,28 @@ static uint32_t cells_cut(struct columns *c, const char *line, size_t bytes)
         if (stop == end) return count;
         at = stop;
     }
+}
+
+/* Cuts a line of features into cells: the label, all features as they stand, the group, each feature. */
+static uint32_t features_cut(struct columns *c, const char *line, size_t bytes)
+{
+    const char *at = line, *end = line + bytes;
+    struct column_text word, *all = &c->cell[CELL_FEATURES];
+    uint32_t count = CELL_FIRST;
+    for (uint32_t i = 0; i < CELL_FIRST; i++) c->cell[i] = (struct column_text){0};
+    for (bool is_first = true; text_word_next(&at, end, &word.text, &word.bytes) && *word.text != '#';
+         is_first = false) {
+        if (is_first && !memchr(word.text, ':', word.bytes)) {
+            c->cell[CELL_LABEL] = word;
+        } else if (c->format == READER_LIBSVM && !all->text && word.bytes > 4 && !memcmp(word.text, "qid:", 4)) {
+            c->cell[CELL_GROUP] = (struct column_text){word.text + 4, word.bytes - 4};
+        } else {
+            if (!all->text) all->text = word.text;
+            all->bytes = (size_t)(at - all->text);
+            if (count < COLUMNS_MAX) c->cell[count++] = word;
+        }
+    }
+    return count;
 }
 
 /* Takes a line of names; quotation marks around a name are removed. */
@@ -165,8 +197,9 @@ static struct column_text text_of(const struct columns *c, uint32_t wanted, uint
 static status example_take(void *context, const char *line, size_t bytes)
 {
     struct columns *c = context;
-    uint32_t count = line ? cells_cut(c, line, bytes) : 0;
+    uint32_t count = 0;
     status st = ST_OK;
+    if (line) count = is_of_features(c->format) ? features_cut(c, line, bytes) : cells_cut(c, line, bytes);
     pthread_mutex_lock(&c->lock);
     for (uint32_t w = 0; w < c->wanted.count && st == ST_OK; w++) st = queue_put(c, text_of(c, w, count));
     pthread_mutex_unlock(&c->lock);
@@ -224,13 +257,47 @@ static status file_of_names(struct columns *c, const char *list)
     FAIL(INVALID, "%s; expected some of %s", why.message, list);
 }
 
+/* The cell that a name stands for in a line of features, or NONE. */
+static uint32_t feature_cell(enum reader_format format, const char *name)
+{
+    char *end;
+    if (strcmp(name, "label") == 0) return CELL_LABEL;
+    if (strcmp(name, "features") == 0) return CELL_FEATURES;
+    if (format == READER_LIBSVM && strcmp(name, "qid") == 0) return CELL_GROUP;
+    if (format != READER_LIBFM || name[0] != 'F' || name[1] < '1' || name[1] > '9') return NONE;
+    const unsigned long number = strtoul(name + 1, &end, 10);
+    return *end == 0 && number <= COLUMNS_MAX - CELL_FIRST ? CELL_FIRST - 1 + (uint32_t)number : NONE;
+}
+
+/* Finds the places of the wanted columns in lines of features. */
+static status features_open(struct columns *c)
+{
+    for (uint32_t w = 0; w < c->wanted.count; w++) {
+        c->position[w] = feature_cell(c->format, c->wanted.name[w]);
+        if (c->position[w] == NONE)
+            FAIL(INVALID, "no column is called \"%s\"; expected some of label, features%s", c->wanted.name[w],
+                 c->format == READER_LIBSVM  ? ", qid"
+                 : c->format == READER_LIBFM ? ", F1, F2, … by the place in the line"
+                                             : "");
+    }
+    return ST_OK;
+}
+
+bool columns_have_names(const struct setup *setup)
+{
+    const enum reader_format format = (enum reader_format)setup->settings.data_format;
+    return format == READER_CSV || format == READER_CRITEO || is_of_features(format);
+}
+
 static status format_open(struct columns *c)
 {
-    const struct settings *settings = &c->setup->settings;
     const struct reader_schema *s = &c->setup->schema.reader;
-    const enum reader_format format = (enum reader_format)settings->data_format;
-    if (format != READER_CSV && format != READER_CRITEO)
-        FAIL(INVALID, "columns of data have names in the formats csv and criteo; this graph reads another");
+    const enum reader_format format = c->format = (enum reader_format)c->setup->settings.data_format;
+    if (!columns_have_names(c->setup))
+        FAIL(INVALID,
+             "columns of data have names in the formats csv, criteo, libsvm, libfm and libffm; this graph reads %s",
+             cfg_data_formats[format]);
+    if (is_of_features(format)) return features_open(c);
     c->separator = format == READER_CSV ? s->separator : '\t';
     c->has_quotes = format == READER_CSV && s->has_quotes;
     c->has_header = format == READER_CSV && s->has_header;
@@ -279,3 +346,26 @@ void columns_close(struct columns *c)
 const struct reader_listener *columns_listener(struct columns *c) { return &c->listener; }
 uint32_t columns_count(const struct columns *c) { return c->wanted.count; }
 const char *columns_name(const struct columns *c, uint32_t i) { return c->wanted.name[i]; }
+
+/* Whether all of the text is a value of csv between quotation marks. */
+static bool is_between_marks(const struct columns *c, struct column_text text)
+{
+    size_t at = 1;
+    if (!c->has_quotes || text.bytes < 2 || text.text[0] != '"') return false;
+    while (at < text.bytes && (text.text[at] != '"' || (at + 1 < text.bytes && text.text[at + 1] == '"')))
+        at += 1 + (text.text[at] == '"');
+    return at + 1 == text.bytes;
+}
+
+status columns_text_put(const struct columns *c, struct column_text text, struct file_writer *writer)
+{
+    const bool is_plain = text.bytes == 0 || !memchr(text.text, '\t', text.bytes) || is_between_marks(c, text);
+    if (is_plain) return file_writer_put(writer, text.text, text.bytes);
+    TRY(file_writer_put(writer, "\"", 1));
+    for (size_t at = 0, end; at < text.bytes; at = end) {
+        for (end = at + 1; end < text.bytes && text.text[end - 1] != '"';) end++;
+        TRY(file_writer_put(writer, text.text + at, end - at));
+        if (text.text[end - 1] == '"') TRY(file_writer_put(writer, "\"", 1));
+    }
+    return file_writer_put(writer, "\"", 1);
+}

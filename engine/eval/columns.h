@@ -3,13 +3,15 @@
  *
  *     reader ──line──▶ wanted columns ──queue──▶ columns_next, once for each example
  *
- * Two formats have names for columns: csv, each file by the names in its own first line or by data.columns;
- * criteo: label, I1..I13, C1..C26. A text is what lies between the separators, without spaces around it but
- * with its quotation marks. Lines for prediction may lack the labels, whose texts are then empty. Memory: the
- * queue holds what is read ahead, and grows by doubling. */
+ * Five formats have names for columns: csv, each file by the names in its own first line or by data.columns;
+ * criteo: label, I1..I13, C1..C26; libsvm, libfm and libffm: label, features (all of a line, as they stand),
+ * of libsvm qid, of libfm F1, F2, … by the place in the line. A text is what lies between the separators,
+ * without spaces around it but with its quotation marks. Lines for prediction may lack the labels, whose
+ * texts are then empty. Memory: the queue holds what is read ahead, and grows by doubling. */
 #ifndef HETERPS_ENGINE_EVAL_COLUMNS_H
 #define HETERPS_ENGINE_EVAL_COLUMNS_H
 
+#include "engine/base/file.h"
 #include "engine/crew/setup.h"
 #include "io/read/reader.h"
 
@@ -19,6 +21,8 @@ struct column_text {
     size_t bytes;
 };
 
+/* Whether the data of the set-up's graph is of such a format. */
+bool columns_have_names(const struct setup *setup);
 /* `names` has the form of data.columns: "C1, label". INVALID: the format has no names, or not these; for csv
  * with a line of names the reader fails instead. MEMORY. Keeps the set-up. */
 MUST_USE status columns_open(struct columns **columns, const struct setup *setup, const char *names);
@@ -32,5 +36,9 @@ const char *columns_name(const struct columns *columns, uint32_t i);
 /* Sets texts[columns_count] to the next example's, valid until the next call. One thread at a time, also
  * while the reader works on another thread. MEMORY. */
 MUST_USE status columns_next(struct columns *columns, struct column_text *texts);
+/* Writes a text as a cell of a line whose cells have tabs between them: as it stands; or, if it has a tab
+ * that no quotation marks of csv hold, between marks, with its own marks doubled (RFC 4180, section 2, rules
+ * 6 and 7). */
+MUST_USE status columns_text_put(const struct columns *columns, struct column_text text, struct file_writer *writer);
 
 #endif

@@ -28,10 +28,10 @@ static bool names_take(struct model_data *d, const char *paths)
     while (paths_next(&paths, &name, &bytes)) {
         d->file[d->file_count++].name = end;
         char *kept = end;
-        end = mempcpy(end, name, bytes);
+        end = path_take(end, name, bytes);
         *end++ = 0;
         all_regular = all_regular && is_regular(kept);
-        kept[path_shown_bytes(kept, bytes)] = 0; /* saves keep no secrets */
+        kept[path_shown_bytes(kept, strlen(kept))] = 0; /* saves keep no secrets */
     }
     return all_regular;
 }

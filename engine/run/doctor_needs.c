@@ -277,10 +277,10 @@ static void disk_look(const struct look *l)
     }
     if (set->cache_ssd) {
         const char *paths = l->options->data, *name = set->cache_path;
-        size_t bytes = strlen(name);
+        size_t bytes;
         char path[PATH_MAX];
-        if (bytes == 0) CHECK(paths_next(&paths, &name, &bytes));
-        path_copy(path, name, bytes);
+        snprintf(path, sizeof path, "%s", name);
+        if (*name == 0 && paths_next(&paths, &name, &bytes)) path_copy(path, name, bytes);
         char *slash = strrchr(path, '/');
         if (slash) slash[slash == path] = 0;
         free_look(l, DOCTOR_disk, "data cache", slash ? path : ".", set->cache_ssd, DOCTOR_WARN,

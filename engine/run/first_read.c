@@ -95,10 +95,10 @@ static status rows_judge(const struct first_rows *l, bool is_end)
              "another rule, from columns of other names, or from other texts (io/README.md says how a key is made)",
              l->init, examples, l->paths, words_whole(number, keys), is_end ? "" : " or more");
     for (uint32_t t = 0; t < g->table_count; t++)
-        if (l->key_count[t] > 0 && (l->key_count[t] == KEYS_MANY || is_end) && !l->is_found[t])
-            log_warning("%s: table %s, first %s of %s: none of %s keys%s has a row", l->init,
-                        graph_string(g, g->tables[t].name), examples, l->paths, words_whole(number, l->key_count[t]),
-                        is_end ? "" : " or more");
+        if (l->key_count[t] > 0 && !l->is_found[t])
+            log_warning("%s: table %s, first %s of %s: none of %s keys%s has a row, so training begins them anew",
+                        l->init, graph_string(g, g->tables[t].name), examples, l->paths,
+                        words_whole(number, l->key_count[t]), is_end || l->key_count[t] < KEYS_MANY ? "" : " or more");
     return ST_OK;
 }
 

@@ -14,7 +14,8 @@ MUST_USE status first_read(struct crew *crew, const struct setup *setup, const c
  * is read before a training (first_rows_check) or, of a stream, what the training reads, before rows are made
  * of a micro-batch (feed_look). It looks until every table has a key with a row, or a hundred keys without
  * one, or 10,000 examples are over. MISMATCH: no key has a row, and there are a hundred keys, or no more.
- * Warns where this is so of a single table. Keeps the texts and the set-up. MEMORY. */
+ * Warns where this is so of a single table, or where 10,000 examples have fewer keys of a table, and none of
+ * them a row. Keeps the texts and the set-up. MEMORY. */
 struct first_rows;
 MUST_USE status first_rows_open(struct first_rows **rows, const struct setup *setup, const char *paths,
                                 const char *init);

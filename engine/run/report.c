@@ -116,6 +116,16 @@ bool report_is_due(const struct report *r)
     return clock_ns() - r->last_ns >= period;
 }
 
+/* No more than this is shown as long as the last step is not done: reading runs ahead of it, and rounding up. */
+#define SHARE_BEFORE_END 0.99
+
+/* Whether as many steps are done as the run may do. */
+static bool steps_are_done(const struct report *r, const struct progress *p)
+{
+    const uint64_t steps_max = r->session->setup.settings.train_steps_max;
+    return steps_max && p->step - p->first_step >= steps_max;
+}
+
 /* The share of the work that is done, 0 … 1, or a negative number if the end is not known. */
 static double share_done(const struct report *r, const struct progress *p, struct feed_counts counts)
 {
@@ -258,12 +268,13 @@ double report_progress(struct report *r, const struct report_progress *is)
 
     char bar[BAR_WIDTH + 1], eta_text[32] = "?", percent[8] = "";
     if (share >= 0) {
-        int filled = (int)(share * BAR_WIDTH);
+        double shown = share > SHARE_BEFORE_END && !steps_are_done(r, p) ? SHARE_BEFORE_END : share;
+        int filled = (int)(shown * BAR_WIDTH);
         memset(bar, '-', BAR_WIDTH);
         memset(bar, '#', (size_t)filled);
         bar[BAR_WIDTH] = 0;
         if (eta >= 0) duration_text(eta_text, sizeof eta_text, eta);
-        snprintf(percent, sizeof percent, "%3.0f%%", share * 100);
+        snprintf(percent, sizeof percent, "%3.0f%%", shown * 100);
     }
     char rate_text[27], window[512];
     words_whole(rate_text, (uint64_t)rate);

@@ -243,6 +243,14 @@ static char *text_fit(char *buffer, size_t bytes, const char *text)
     return buffer;
 }
 
+/* Whether a single thread, which needs no longer than all cores of the one stage together, would still wait
+ * for reading. */
+static bool one_would_do(const struct pipeline_figures *f, double computing)
+{
+    return f->stage_count == 1 && !f->stage->kind->has_memory && f->stage->core_count > 1 &&
+           computing * f->stage->core_count < BUSY_SHARE;
+}
+
 char *summary_bottleneck(const struct pipeline_figures *f, char *buffer, size_t bytes)
 {
     char text[SENTENCE_BYTES];
@@ -263,12 +271,13 @@ char *summary_bottleneck(const struct pipeline_figures *f, char *buffer, size_t 
         snprintf(
             text, sizeof text,
             "reading is the bottleneck: %s waits %d%% of the time for input while reading is busy %d%% (reading and "
-            "parsing %d%%, rows %d%%); %s or cores of its own (service_cores of a plan) may help",
+            "parsing %d%%, rows %d%%); %s or cores of its own (service_cores of a plan) may help%s",
             f->is_shared          ? "the shared pool"
             : f->stage_count == 1 ? "computation"
                                   : "the first stage",
             percent(r.starved), percent(r.busy), percent(r.parsing), percent(r.rows),
-            f->read_ns >= f->prepare_ns ? "a faster source" : "fewer keys an example");
+            f->read_ns >= f->prepare_ns ? "a faster source" : "fewer keys an example",
+            one_would_do(f, computing) ? "; for computation one thread would do (--threads 1)" : "");
     else
         stages_sentence(f, &r, computing, text);
     return text_fit(buffer, bytes, text);

@@ -54,7 +54,7 @@ struct data_cache {
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
-/* Writes the name of the file to `out` if it is not NULL; returns its bytes, with the final 0. */
+/* Writes the name of the file to `out` if it is not NULL; returns room for its bytes, with the final 0. */
 static size_t path_make(const struct data_cache_options *o, char *out)
 {
     const char *given = o->budget.path, *suffix = o->budget.suffix ? o->budget.suffix : "";
@@ -66,8 +66,8 @@ static size_t path_make(const struct data_cache_options *o, char *out)
     else
         CHECK(paths_next(&paths, &name, &bytes));
     if (out) {
-        memcpy(out, name, bytes);
-        stpcpy(stpcpy(out + bytes, suffix), is_given ? "" : ".cache");
+        char *end = is_given ? mempcpy(out, name, bytes) : path_take(out, name, bytes);
+        stpcpy(stpcpy(end, suffix), is_given ? "" : ".cache");
     }
     return bytes + strlen(suffix) + sizeof ".cache";
 }

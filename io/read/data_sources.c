@@ -48,7 +48,7 @@ void data_sources_layout(struct data_sources *c, struct layout *l, const char *p
     if (!l->arena) return;
     char *end = c->paths;
     while (paths_next(&paths, &name, &bytes)) {
-        end = mempcpy(end, name, bytes);
+        end = path_take(end, name, bytes);
         *end++ = 0;
     }
 }

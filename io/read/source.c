@@ -102,15 +102,20 @@ static status address_check(struct source *source, struct source_path *path, con
 }
 
 /* A regular file is opened once here, to see that it can be; a pipe is not, because that waits for its writer
- * and closing it again would stop the writer. */
-static status path_check(struct source_path *path)
+ * and closing it again would stop the writer. `paths`: the list that it stands in. */
+static status path_check(struct source_path *path, const char *paths)
 {
-    struct stat about;
+    struct stat about, whole;
     if (path->is_stdin) {
         path->is_stream = true;
         return ST_OK;
     }
-    if (stat(path->name, &about) != 0) FAIL(IO, "%s: %s", path->name, strerror(errno));
+    if (stat(path->name, &about) != 0) {
+        const int error = errno;
+        const bool is_cut = strchr(paths, ',') && stat(paths, &whole) == 0;
+        FAIL(IO, "%s: %s%s%s", path->name, strerror(error), is_cut ? "; a comma in a name is written as \\,: " : "",
+             is_cut ? paths : "");
+    }
     if (S_ISDIR(about.st_mode)) FAIL(IO, "%s is a directory; expected a file", path->name);
     path->is_stream = !S_ISREG(about.st_mode);
     if (path->is_stream) {
@@ -445,10 +450,10 @@ status source_open(struct source *source, struct arena *arena, const char *paths
     for (uint32_t i = 0; paths_next(&rest, &name, &bytes); i++) {
         struct source_path *path = &source->path[i];
         path->name = names;
-        names = mempcpy(names, name, bytes);
+        names = path_take(names, name, bytes);
         *names++ = 0;
         path->shown = shown;
-        shown = mempcpy(shown, name, path_shown_bytes(name, bytes));
+        shown = path_take(shown, name, path_shown_bytes(name, bytes));
         *shown++ = 0;
         if (!*path->name) FAIL(INVALID, "the list of data files \"%s\" has an empty name", paths_shown(room, paths));
         path->is_stdin = strcmp(path->name, "-") == 0;
@@ -458,7 +463,7 @@ status source_open(struct source *source, struct arena *arena, const char *paths
         path->is_stream = is_taken(source->share);
         if (!path->is_stream) TRY(query_end_check(source, i));
         if (!path->is_stream)
-            TRY(path_is_address(name, bytes) ? address_check(source, path, options->notices) : path_check(path));
+            TRY(path_is_address(name, bytes) ? address_check(source, path, options->notices) : path_check(path, paths));
         source->is_stream |= path->is_stream;
         source->size_bytes += path->size_bytes;
     }

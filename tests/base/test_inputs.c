@@ -24,7 +24,7 @@ static int directory_enter(void **state)
 static int directory_remove(void **state)
 {
     (void)state;
-    static const char *const names[] = {"a", "b", "c,d", "hard", "soft", "new"};
+    static const char *const names[] = {"a", "b", "c,d", "e,f", "hard", "soft", "new"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) unlink(names[i]);
     return chdir("/") == 0 ? rmdir(directory) : -1;
 }
@@ -46,6 +46,9 @@ static void inputs__list_links_commas__are_spared(void **state)
     assert_non_null(strstr(status_message(), "hard is to be written, and is the same file as --data b, which is read"));
     assert_int_equal(inputs_spare("soft"), ST_USAGE);
     assert_non_null(strstr(status_message(), "the same file as c,d,"));
+    assert_int_equal(file_write("e,f", "4", 1), ST_OK);
+    assert_int_equal(inputs_add("--data", "a, e\\,f"), ST_OK);
+    assert_int_equal(inputs_spare("e,f"), ST_USAGE);
     assert_int_equal(inputs_spare("."), ST_OK);
     assert_int_equal(inputs_spare("new"), ST_OK);
 }

@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -36,6 +38,17 @@ static void paths_next__any_list__gives_its_names_without_blanks_around(void **s
     assert_string_equal(names_of("a, ,b,"), "a||b||");
 }
 
+static void paths_next__commas_of_names__are_written_behind_a_backslash(void **state)
+{
+    (void)state;
+    assert_string_equal(names_of("a\\,b.csv"), "a,b.csv|");
+    assert_string_equal(names_of("\\, , c\\,\\,d,"), ",|c,,d||");
+    assert_string_equal(names_of("a\\b,\\\\,c,d\\ ,e\\"), "a\\b|\\,c|d\\|e\\|");
+    char path[PATH_MAX], *end = path_take(path, "a\\,b", 2); /* cut within */
+    assert_int_equal(end - path, 2);
+    assert_memory_equal(path, "a\\", 2);
+}
+
 static void paths_name_stdin__a_dash_alone__is_it(void **state)
 {
     (void)state;
@@ -53,6 +66,7 @@ static void paths_beside__relative_names__lie_in_the_files_folder(void **state)
     } cases[] = {{"g.bin", "a, b", "a,b"},
                  {"in/g.bin", "a, /b ,-, ./ c", "in/a,/b,-,in/./ c"},
                  {"/in/g.bin", "a,,", "/in/a,,"},
+                 {"i,n/g.bin", "a\\,b,-,/c", "i\\,n/a\\,b,-,/c"},
                  {"in/g.bin", "a,http://h/b,HTTPS://h/c", "in/a,http://h/b,HTTPS://h/c"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *paths;
@@ -60,6 +74,25 @@ static void paths_beside__relative_names__lie_in_the_files_folder(void **state)
         assert_string_equal(paths, cases[i].paths);
         free(paths);
     }
+}
+
+static void paths_beside__a_file_of_the_working_directory__is_told_where_it_is_looked_for(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/test_paths_XXXXXX", *paths, before[PATH_MAX];
+    assert_non_null(getcwd(before, sizeof before));
+    assert_true(mkdtemp(folder) && chdir(folder) == 0 && mkdir("in", 0700) == 0);
+    assert_int_equal(mkdir("in/both", 0700) | mkdir("both", 0700) | mkdir("t,rain", 0700), 0);
+    assert_int_equal(paths_beside(&paths, "in/g.bin", "both, t\\,rain"), ST_IO);
+    assert_null(paths);
+    assert_string_equal(status_message(),
+                        "in/t,rain: No such file or directory; t,rain is taken relative to the folder of in/g.bin; to "
+                        "read that of the working directory, give its whole path");
+    assert_int_equal(paths_beside(&paths, "in/g.bin", "both,nowhere,/tmp"), ST_OK);
+    assert_string_equal(paths, "in/both,in/nowhere,/tmp");
+    free(paths);
+    assert_int_equal(rmdir("in/both") | rmdir("in") | rmdir("both") | rmdir("t,rain"), 0);
+    assert_int_equal(chdir(before) | rmdir(folder), 0);
 }
 
 static void paths_have_stream__devices_and_a_dash__are_one(void **state)
@@ -107,10 +140,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(paths_next__any_list__gives_its_names_without_blanks_around),
+        cmocka_unit_test(paths_next__commas_of_names__are_written_behind_a_backslash),
         cmocka_unit_test(paths_name_stdin__a_dash_alone__is_it),
         cmocka_unit_test(paths_have_stream__devices_and_a_dash__are_one),
         cmocka_unit_test(path_shown_bytes__addresses__end_before_their_query),
         cmocka_unit_test(paths_beside__relative_names__lie_in_the_files_folder),
+        cmocka_unit_test(paths_beside__a_file_of_the_working_directory__is_told_where_it_is_looked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }

@@ -49,7 +49,8 @@ static void trust_check__path__below_the_graph_s_folder(void **state)
         {"home/rows", "alias/g.bin", ST_OK},
         {"rows", "g.bin", ST_OK},
         {"home/../home/rows", "home/g.bin", ST_OK},
-        {"home/a,/etc/b", "home/g.bin", ST_OK}, /* of a list the first */
+        {"home/a,/etc/b", "home/g.bin", ST_OK}, /* a comma is of the name */
+        {"home,/etc/b", "home/g.bin", ST_USAGE},
         {"rows", "home/g.bin", ST_USAGE},
         {"homely/rows", "home/g.bin", ST_USAGE},
         {"homely", "home/g.bin", ST_USAGE},

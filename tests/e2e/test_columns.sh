@@ -34,6 +34,20 @@ fails 1 'one.csv:1: no column is called "sex"' 'a column that a file lacks' "$h"
 tail -n +2 one.csv >bare_one.csv
 "$h" predict csv.bin --model csv.model --data bare_one.csv --set data.header=no --set 'data.columns=id,age,job,day,tags,click' --with day,id -q | cut -f 2- >csv.with
 check 'of csv without names in it' sh -c "printf 'mon\t1\ntue\t2\n' | cmp - csv.with"
+printf 'id,age,job,day,tags,click\n"1\t""x""",30,cook\ttue,mon,a|b,1\n2,40,cook,tue,,0\n' >tabs.csv
+"$h" predict csv.bin --model csv.model --data tabs.csv --with id,job --header -o tabs -q
+tabs_are_held() {
+    python3 -c 'import csv, sys
+rows = [row[1:] for row in csv.reader(open("tabs", newline=""), delimiter="\t")]
+rows == [["id", "job"], ["1\t\"x\"", "cook\ttue"], ["2", "cook"]] or sys.exit(str(rows))'
+}
+check 'a tab within a value of csv ends no column' tabs_are_held
+
+# Lines of features have a label, and features.
+printf '[data]\nformat = libfm\nsparse = features\nids_max = 4\n[table t]\ndim = 1\n[embedding y]\ntable = t\ninput = features\n[loss bce]\ninput = y\n[store]\nram = 4MiB\n' >fm.cfg
+"$h" compile fm.cfg -o fm.bin -q && printf '1 3:1 9:0.5\n0 4:1\n' >fm.txt && "$h" fm.bin --data fm.txt --out fm.model -q
+"$h" predict fm.bin --model fm.model --data fm.txt --with label,F2,features -q | cut -f 2- >fm.with
+check 'texts of libfm' sh -c "printf '1\t9:0.5\t3:1 9:0.5\n0\t\t4:1\n' | cmp - fm.with"
 
 # --- eval --by ------------------------------------------------------------------------------------------------------------------------
 
@@ -67,7 +81,7 @@ check 'and lines' grep -qE '^by       C3: [0-9]+ other values: AUC 0\.[0-9]{5}, 
 "$h" eval csv.bin --model csv.model --data one.csv,two.csv --by day --log json >by.log </dev/null
 check 'by a column of csv that the model does not read' sh -c "[ \"\$(grep -c '\"event\":\"eval_by\",\"column\":\"day\",\"value\":\"[a-z]*\",\"samples\":1' by.log)\" = 3 ]"
 fails 2 '--by takes one column, found 2' 'two columns' "$h" eval tiny.bin --model model --data rows.tsv --by C1,C2 -q
-printf '[data]\nformat = libsvm\nsparse = features\nids_max = 4\n[table t]\ndim = 1\n[embedding y]\ntable = t\ninput = features\n[loss bce]\ninput = y\n[store]\nram = 4MiB\n' >svm.cfg
-"$h" compile svm.cfg -o svm.bin -q && printf '1 3:1\n' >svm.txt && "$h" svm.bin --data svm.txt --out svm.model -q
-fails 1 'columns of data have names in the formats csv and criteo' 'a format without names' "$h" eval svm.bin --model svm.model --data svm.txt --by x -q
+"$h" eval fm.bin --model fm.model --data fm.txt --by F2 --log json >by.log </dev/null
+check 'by a feature of libfm' sh -c "[ \"\$(grep -c '\"event\":\"eval_by\",\"column\":\"F2\",' by.log)\" = 2 ]"
+fails 1 'no column is called "x"; expected some of label, features, F1, F2' 'a column that libfm has not' "$h" eval fm.bin --model fm.model --data fm.txt --by x -q
 finish

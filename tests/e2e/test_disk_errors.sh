@@ -22,22 +22,26 @@ import import $graph $1/tensors --out $work/imported
 VERBS
 }
 
-# A neighbour: what is read now is cut a moment later. When, no test can say: any end will do that is told.
-neighbour() {
-    verbs "$work/cut" >"$work/verbs"
-    while read -r name line; do
-        for moment in 0 0.005 0.012; do
-            rm -rf "$work/cut" "$work/out" "$work/resumed" "$work/new" "$work/imported"
-            mkdir "$work/cut" && cp -r "$work/model" "$work/tensors" "$work/cut"
-            { sleep $moment; truncate -s 5000 "$work/cut/model/$emb" "$work"/cut/tensors/emb*; } &
-            "$HETERPS" $line >"$work/.out" 2>"$work/.err"
-            status=$?
-            wait
-            [ $status -le 1 ] && { [ $status = 0 ] || tail -1 "$work/.err" | grep -q '^heterps-run: error: '; } || { echo "# $name: status $status"; tail -2 "$work/.err" | note; return 1; }
-        done
-    done <"$work/verbs"
-}
-if neighbour; then ok 'a neighbour cuts files while they are read'; else not_ok 'a neighbour cuts files while they are read'; fi
+# A neighbour: what is read is cut when it has been mapped, and before its bytes are touched. eval and --resume map the rows twice: to look at
+# their header, and to read them. fsck looks again at what it could not read, and then counts the bytes.
+verbs "$work/cut" >"$work/verbs"
+while read -r name line; do
+    rm -rf "$work/cut" "$work/out" "$work/resumed" "$work/new" "$work/imported"
+    mkdir "$work/cut" && cp -r "$work/model" "$work/tensors" "$work/cut"
+    case $name in init-of-tensors | import) cut=$work/cut/tensors/emb.safetensors ;; *) cut=$work/cut/model/$emb ;; esac
+    case $name in eval | resume) time=2 ;; *) time=1 ;; esac
+    python3 tests/e2e/cut_mapped.py "$cut" 5000 $time "$HETERPS" $line >"$work/.out" 2>"$work/.err"
+    status=$?
+    if [ $status = 77 ]; then
+        skip "a neighbour cuts a file: $name" 'no process may be traced here'
+    elif [ $status = 1 ] && grep -qE "^heterps-run: error: $cut: byte 5000 cannot be read: the file had [0-9]+ bytes, and has been cut$|^fault +$cut: 5000 bytes, .* bytes 5000 to [0-9]+ are missing$" "$work/.out" "$work/.err" -h &&
+        [ ! -e "$work/out/emb.safetensors" ] && [ ! -e "$work/new/manifest.json" ] && [ ! -e "$work/imported/manifest.json" ]; then
+        ok "a neighbour cuts a file: $name"
+    else
+        not_ok "a neighbour cuts a file: $name"
+        { echo "exit status $status"; cat "$work/.out" "$work/.err" | tail -4; } | note
+    fi
+done <"$work/verbs"
 
 # A disk that ends early: a file system in a file, on a loop device, of which the end is cut off.
 mounted=

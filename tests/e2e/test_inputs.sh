@@ -78,4 +78,18 @@ again() { "$HETERPS" tiny.bin --data data.tsv --continue model -q && "$HETERPS" 
 check 'a model that is resumed is saved where it was' again
 check 'compile anew, and export --for serving' sh -c "'$HETERPS' compile tiny.cfg -o path.bin -q && '$HETERPS' export tiny.bin --model model --for serving -o lean.bin -q"
 check 'predict onto another file' "$HETERPS" predict tiny.bin --model model --data data.tsv -o more.tsv -q
+
+# Names with commas.
+rows 600 data.tsv && rows 100 more.tsv 900 && mkdir 'g,h' && cp data.tsv 'g,h/a,b.tsv' && cp more.tsv 'g,h/c,d.tsv' && "$HETERPS" compile tiny.cfg -o 'g,h/own.bin' --set 'data.path=a\,b.tsv, c\,d.tsv' -q || not_ok 'names with commas: fixture'
+with_commas() {
+    set -- tiny.bin --data 'g\,h/a\,b.tsv, g\,h/c\,d.tsv' --eval 'day=g\,h/c\,d.tsv' --set cache.ssd=64MiB -q
+    "$HETERPS" "$@" --out part --set train.steps_max=3 && grep -q '"g,h/a,b.tsv"' part/manifest.json && grep -q '"g,h/c,d.tsv"' part/manifest.json && "$HETERPS" "$@" --resume part &&
+        [ -s 'g,h/a,b.tsv.cache' ] && [ -s 'g,h/c,d.tsv.eval.day.cache' ] && "$HETERPS" tiny.bin --data data.tsv,more.tsv --out plain -q && "$HETERPS" 'g,h/own.bin' --out own -q || return 1
+    for model in part plain own; do "$HETERPS" export tiny.bin --model $model -o $model.x -q || return 1; done
+    diff -r part.x plain.x && diff -r own.x plain.x
+}
+check 'names with commas: trained, cached and resumed as others' with_commas
+sums >.before
+spares 'same file as --data g,h/c,d.tsv' 'predict onto one of them' predict tiny.bin --model model --data 'data.tsv,g\,h/c\,d.tsv' -o 'g,h/c,d.tsv'
+fails 1 'error: g: No such file or directory; a comma in a name is written as \\,: g,h/c,d.tsv' 'a comma that is not' "$HETERPS" predict tiny.bin --model model --data g,h/c,d.tsv -q
 finish

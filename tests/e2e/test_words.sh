@@ -145,6 +145,8 @@ for user, words in zip(users, lines):
     alike += sum(int(w[1:]) % 2 == int(user[1:]) % 2 for w in words)
 assert alike > 2400, alike
 PYTHON
+fails 2 '\-\-with needs a line for each example, and this model predicts words, a line for each user; leave it out: lines come in the order' 'no columns beside words' \
+    "$h" predict two.bin --model one --data test --with user -q
 check 'of a pipe as soon as the line has come' python3 - "$h" <<'PYTHON'
 import select, subprocess, sys
 expected = open("words", "rb").readline()
@@ -160,4 +162,6 @@ with subprocess.Popen([sys.argv[1], "predict", "two.bin", "--model", "one", "--d
 PYTHON
 fails 1 'its words were counted when the graph was compiled' 'other words at run time' "$h" two.bin --set items.count_min=2
 fails 1 'nowhere: No such file' 'exclude a file that is not there' "$h" eval two.bin --model one --data test --set eval.exclude=nowhere
+mkdir away && cp two.bin away
+fails 1 'away/train: No such file.*; train is taken relative to the folder of away/two.bin' 'exclude a file beside the graph' "$h" eval away/two.bin --model one --data test
 finish

@@ -138,6 +138,98 @@ static void columns__criteo__by_the_names_of_the_format(void **state)
     columns_close(c);
 }
 
+static void setup_features(enum reader_format format)
+{
+    memset(&setup, 0, sizeof setup);
+    setup.settings.data_format = format;
+    setup.schema.reader.example.label_count = 1;
+}
+
+static void columns__lines_of_features__label_features_and_what_the_format_has(void **state)
+{
+    (void)state;
+    struct columns *c;
+    setup_features(READER_LIBSVM);
+    assert_ok(columns_open(&c, &setup, "features, qid, label"));
+    put(c, " 1 qid:7 3:0.5\t17 # 9:1");
+    put(c, "3:0.5 17");    /* without a label */
+    put(c, "qid:8 3:0.5"); /* with a group alone */
+    put(c, "0");
+    put(c, NULL);
+    next_check(c, "|3:0.5\t17|7|1");
+    next_check(c, "|3:0.5 17||");
+    next_check(c, "|3:0.5|8|");
+    next_check(c, "|||0");
+    next_check(c, "|||");
+    columns_close(c);
+    setup_features(READER_LIBFM);
+    assert_ok(columns_open(&c, &setup, "F2, F1, features, F3"));
+    put(c, "1 3:0.5 17");
+    put(c, "3:0.5");
+    next_check(c, "|17|3:0.5|3:0.5 17|");
+    next_check(c, "||3:0.5|3:0.5|");
+    columns_close(c);
+    assert_int_equal(columns_open(&c, &setup, "F0"), ST_INVALID);
+    assert_message("no column is called \"F0\"; expected some of label, features, F1, F2, … by the place in the line");
+    assert_int_equal(columns_open(&c, &setup, "F1x"), ST_INVALID);
+    assert_int_equal(columns_open(&c, &setup, "F99999"), ST_INVALID);
+    setup_features(READER_LIBFFM);
+    assert_ok(columns_open(&c, &setup, "label, features"));
+    put(c, "1 0:3:0.5 2:17:1");
+    next_check(c, "|1|0:3:0.5 2:17:1");
+    columns_close(c);
+    assert_int_equal(columns_open(&c, &setup, "qid"), ST_INVALID);
+}
+
+/* What a writer has been given. */
+struct written {
+    struct file_sink sink; /* first */
+    char text[64];
+    size_t bytes;
+};
+static status written_open(struct file_sink *sink, const char *name) { return (void)sink, (void)name, ST_OK; }
+static status written_put(struct file_sink *sink, const void *data, size_t bytes)
+{
+    struct written *w = (struct written *)sink;
+    assert_true(w->bytes + bytes < sizeof w->text);
+    memcpy(w->text + w->bytes, data, bytes);
+    w->bytes += bytes;
+    return ST_OK;
+}
+static status written_close(struct file_sink *sink) { return (void)sink, ST_OK; }
+
+static void columns_text_put__tabs__are_held_by_quotation_marks(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *written;
+    } cases[] = {{"", ""},
+                 {"a \"b\"", "a \"b\""},
+                 {"\"a\tb\"", "\"a\tb\""},
+                 {"\"a\"\"\tb\"", "\"a\"\"\tb\""},
+                 {"a\tb", "\"a\tb\""},
+                 {"a\t\"b\"", "\"a\t\"\"b\"\"\""},
+                 {"\"a\" \"\tb\"", "\"\"\"a\"\" \"\"\tb\"\"\""},
+                 {"\"a\tb", "\"\"\"a\tb\""}};
+    struct columns *c;
+    setup_csv(true, NULL);
+    for (int quotes = 0; quotes < 2; quotes++) {
+        setup.schema.reader.has_quotes = quotes;
+        assert_ok(columns_open(&c, &setup, "a"));
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            struct written written = {.sink = {written_open, written_put, written_close}};
+            struct file_writer writer;
+            assert_ok(file_writer_open_sink(&writer, "cell", &written.sink));
+            assert_ok(columns_text_put(c, (struct column_text){cases[i].text, strlen(cases[i].text)}, &writer));
+            assert_ok(file_writer_commit(&writer));
+            /* Where marks mean nothing they are part of the text. */
+            if (quotes || cases[i].text[0] != '"') assert_string_equal(written.text, cases[i].written);
+            if (!quotes && i == 2) assert_string_equal(written.text, "\"\"\"a\tb\"\"\"");
+        }
+        columns_close(c);
+    }
+}
+
 static void columns_open__names_that_are_none__are_told(void **state)
 {
     (void)state;
@@ -156,7 +248,12 @@ static void columns_open__names_that_are_none__are_told(void **state)
     columns_close(c);
     setup.settings.data_format = READER_LIBSVM;
     assert_int_equal(columns_open(&c, &setup, "a"), ST_INVALID);
-    assert_message("columns of data have names in the formats csv and criteo; this graph reads another");
+    assert_message("no column is called \"a\"; expected some of label, features, qid");
+    setup.settings.data_format = READER_TREES;
+    assert_false(columns_have_names(&setup));
+    assert_int_equal(columns_open(&c, &setup, "a"), ST_INVALID);
+    assert_message("columns of data have names in the formats csv, criteo, libsvm, libfm and libffm; "
+                   "this graph reads trees");
 }
 
 /* Reading is now far ahead, now not at all; texts get longer and longer. */
@@ -554,6 +651,8 @@ int main(void)
         cmocka_unit_test(columns__csv_with_names__texts_between_separators),
         cmocka_unit_test(columns__a_label_in_the_middle__may_be_lacking),
         cmocka_unit_test(columns__criteo__by_the_names_of_the_format),
+        cmocka_unit_test(columns__lines_of_features__label_features_and_what_the_format_has),
+        cmocka_unit_test(columns_text_put__tabs__are_held_by_quotation_marks),
         cmocka_unit_test(columns_open__names_that_are_none__are_told),
         cmocka_unit_test(columns_next__behind_reading__in_order),
         cmocka_unit_test(by_value__many_values__those_with_most_examples_and_the_others),

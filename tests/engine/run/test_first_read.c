@@ -139,9 +139,15 @@ static void first_rows_check__few_keys__are_looked_for_until_the_data_end(void *
     /* The last of many. */
     data_make(300, 300);
     assert_ok(checked("k99", NULL, said));
-    /* Few keys in as many lines as are looked at say nothing. */
+    /* Few keys in as many lines as are looked at are no proof, but worth a word. */
     data_make(20000, 3);
     assert_ok(checked("other", NULL, said));
+    assert_non_null(strstr(said, "warning: start.model: table emb, first 10,112 examples of "));
+    assert_non_null(strstr(said, "data.tsv: none of 3 keys has a row, so training begins them anew\n"));
+    assert_ok(checked("k1", "other", said));
+    assert_non_null(strstr(said, "table side"));
+    assert_null(strstr(said, "table emb"));
+    assert_ok(checked("k1", "k2", said));
     assert_string_equal(said, "");
     data_make(128, 100);
     assert_int_equal(checked("other", NULL, said), ST_MISMATCH);

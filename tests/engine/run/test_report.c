@@ -182,6 +182,40 @@ static void report_progress__half_of_the_bytes__share_of_all_passes(void **state
     opened_close(&o);
 }
 
+static void progress_of_all_bytes(void)
+{
+    const struct progress p = {.step = 9, .examples = 1000};
+    clocks_set_back();
+    tell(&p, 1, (struct feed_counts){.byte_count = 1000, .size_bytes = 1000});
+}
+static void progress_of_almost_all_steps(void)
+{
+    const struct progress p = {.step = 999, .examples = 1000};
+    clocks_set_back();
+    tell(&p, 1, (struct feed_counts){0});
+}
+static void progress_of_all_steps(void)
+{
+    const struct progress p = {.step = 1000, .examples = 1000};
+    clocks_set_back();
+    tell(&p, 1, (struct feed_counts){0});
+}
+
+static void report_progress__before_the_last_step_is_done__not_all(void **state)
+{
+    (void)state;
+    static const char *const set[] = {"train.steps_max=1000", NULL};
+    said(LOG_TEXT, NULL, progress_of_all_bytes);
+    assert_told(&o, "\nprogress  99% step 9: ");
+    opened_close(&o);
+    said(LOG_TEXT, set, progress_of_almost_all_steps);
+    assert_told(&o, "\nprogress  99% step 999: ");
+    opened_close(&o);
+    said(LOG_TEXT, set, progress_of_all_steps);
+    assert_told(&o, "\nprogress 100% step 1000: ");
+    opened_close(&o);
+}
+
 /* Six tenths are done, and the run, which went on at a half, has taken ten seconds for the last
  * of these: four more take forty. */
 static void report_progress__resumed__time_left_by_what_this_run_has_done(void **state)
@@ -512,6 +546,7 @@ int main(void)
         cmocka_unit_test(report_start__within_a_pass__says_what_is_read_again),
         cmocka_unit_test(report_progress__quarter_of_the_steps__rate_without_pauses_and_time_left),
         cmocka_unit_test(report_progress__half_of_the_bytes__share_of_all_passes),
+        cmocka_unit_test(report_progress__before_the_last_step_is_done__not_all),
         cmocka_unit_test(report_progress__resumed__time_left_by_what_this_run_has_done),
         cmocka_unit_test(report_progress__end_unknown__no_share_and_no_time),
         cmocka_unit_test(report_progress__nothing_read_yet__no_time_left),

@@ -50,6 +50,12 @@ static void assert_bottleneck(const struct pipeline_figures *f, const char *expe
     assert_string_equal(text, expected);
 }
 
+static void assert_no_advice(const struct pipeline_figures *f)
+{
+    char text[1024];
+    assert_null(strstr(summary_bottleneck(f, text, sizeof text), "--threads"));
+}
+
 /* Shares in percent of ten seconds of each of its workers. */
 static struct stage_figures stage_of(const char *name, uint32_t workers, uint32_t cores, uint64_t forward,
                                      uint64_t backward, uint64_t update, uint64_t wait)
@@ -308,6 +314,16 @@ static void summary_bottleneck__no_input__reading(void **state)
     assert_bottleneck(
         &f, "reading is the bottleneck: computation waits 40% of the time for input while reading is busy 99% (reading "
             "and parsing 99%, rows 0%); a faster source or cores of its own (service_cores of a plan) may help");
+    /* Where all cores together are busy for 39%, one is busy for 78% at most; it is for 80% where they are for 40%. */
+    one = stage_of("e..bce", 1, 2, 20, 19, 0, 61);
+    assert_bottleneck(
+        &f, "reading is the bottleneck: computation waits 40% of the time for input while reading is busy 99% (reading "
+            "and parsing 99%, rows 0%); a faster source or cores of its own (service_cores of a plan) may help; for "
+            "computation one thread would do (--threads 1)");
+    one = stage_of("e..bce", 1, 2, 20, 20, 0, 60);
+    assert_no_advice(&f);
+    one = stage_of("e..bce", 1, 1, 20, 19, 0, 61);
+    assert_no_advice(&f);
     struct stage_figures pool[] = {stage_of("e..x", 2, 2, 10, 10, 0, 0), stage_of("h1", 2, 2, 20, 10, 0, 0)};
     f = figures_of(pool, 2);
     f.is_shared = true;

@@ -430,6 +430,9 @@ static void source_open__bad_paths__name_them(void **state)
     close_paths(&o);
     assert_fails(INVALID, "standard input twice", open_paths(&o, "-,-"));
     close_paths(&o);
+    assert_fails(IO, "day: No such file or directory; a comma in a name is written as \\,: ",
+                 open_paths(&o, test_text("day,1", "a")));
+    close_paths(&o);
 }
 
 /* Writes a few bytes at a time, so that the reader sees many short reads. */
