@@ -116,7 +116,7 @@ bool report_is_due(const struct report *r)
     return clock_ns() - r->last_ns >= period;
 }
 
-/* No more than this is shown as long as the last step is not done: reading runs ahead of it, and rounding up. */
+/* Shown at most until the last step is done: reading runs ahead of it, and percentages are rounded up. */
 #define SHARE_BEFORE_END 0.99
 
 /* Whether as many steps are done as the run may do. */

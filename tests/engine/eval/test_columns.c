@@ -190,10 +190,10 @@ struct written {
 static status written_open(struct file_sink *sink, const char *name) { return (void)sink, (void)name, ST_OK; }
 static status written_put(struct file_sink *sink, const void *data, size_t bytes)
 {
-    struct written *w = (struct written *)sink;
-    assert_true(w->bytes + bytes < sizeof w->text);
-    memcpy(w->text + w->bytes, data, bytes);
-    w->bytes += bytes;
+    struct written *written = (struct written *)sink;
+    assert_true(written->bytes + bytes < sizeof written->text);
+    memcpy(written->text + written->bytes, data, bytes);
+    written->bytes += bytes;
     return ST_OK;
 }
 static status written_close(struct file_sink *sink) { return (void)sink, ST_OK; }

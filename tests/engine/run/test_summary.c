@@ -314,7 +314,7 @@ static void summary_bottleneck__no_input__reading(void **state)
     assert_bottleneck(
         &f, "reading is the bottleneck: computation waits 40% of the time for input while reading is busy 99% (reading "
             "and parsing 99%, rows 0%); a faster source or cores of its own (service_cores of a plan) may help");
-    /* Where all cores together are busy for 39%, one is busy for 78% at most; it is for 80% where they are for 40%. */
+    /* Where all cores together are busy for 39%, one is busy for at most 78%; for 40%, for at most 80%. */
     one = stage_of("e..bce", 1, 2, 20, 19, 0, 61);
     assert_bottleneck(
         &f, "reading is the bottleneck: computation waits 40% of the time for input while reading is busy 99% (reading "
