@@ -1,6 +1,8 @@
 /* News of steps: node 0 tells nodes without lanes, which read no data, of every step as soon as it has read
  * the step. Such a node begins a step by its news, and until then no node is done with the step; so node 0 is
  * never ahead by more steps than it reads ahead. */
+#include <inttypes.h>
+
 #include "engine/node/reduce_internal.h"
 
 /* By the thread that reads. */
@@ -42,7 +44,12 @@ static bool news_expect(struct reduce *r, uint32_t from, uint64_t step, uint64_t
 static status news_arrived(struct reduce *r, uint32_t from, const struct reduce_message *message)
 {
     struct exchange *x = &r->exchange;
-    (void)from;
+    const uint32_t count = x->news[message->step % EXCHANGE_NEWS].example_count, most = r->graph->header->batch;
+    if (count > most)
+        FAIL(INVALID,
+             "node %u tells of %u examples of step %" PRIu64
+             "; expected at most %u: it does not train the same graph in the same way",
+             reduce_name(r, from), count, message->step, most);
     /* Release pairs with the acquire of the thread that waits. */
     atomic_store_explicit(&x->shared_news, message->step + 1, memory_order_release);
     if (x->news_bell) bell_ring(x->news_bell);

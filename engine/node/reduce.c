@@ -461,12 +461,19 @@ static const char *name_of(uint16_t kind)
     return kind < ROUNDS ? round_names[kind] : kinds[kind].name;
 }
 
+/* Whether the node has asked for the step's rows, as it does before it has sums of the step. */
+static bool has_asked(const struct reduce *r, uint32_t from, uint64_t step)
+{
+    return r->owned == NULL || !has_lanes(r, from) || step < r->peers[from].next_letter;
+}
+
 /* The round's message that the node sends next: of the open step, or of the next step if all of the open one
  * has come; false: it sends none. */
 static bool round_expect(struct reduce *r, uint32_t from, uint32_t round, struct reduce_message *message)
 {
     struct reduce_message other;
     if (!cursor_settle(r, from, round, r->step + 1, message)) return false;
+    if (round == EXCHANGE_SUMS && !has_asked(r, from, message->step)) return false;
     for (uint32_t before = 0; before < ROUNDS && message->step > r->step; before++)
         if (before != round && cursor_settle(r, from, before, r->step, &other)) return false;
     for (uint32_t bucket = 0; bucket < r->exchange.bucket_count && message->step > r->step; bucket++)

@@ -127,7 +127,7 @@ static status rows_send(struct reduce *r)
         }
         const enum owned_part part = peer->early_floats ? OWNED_SHARED : OWNED_ALL;
         const size_t bytes = owned_part_floats(r->owned, n, step, part) * sizeof(float);
-        float *values = peer->values + peer->early_floats; /* behind what may still be under way */
+        const size_t before = peer->early_floats; /* of what may still be under way */
         peer->rows_sent++;
         peer->early_floats = 0;
         if (owned_floats(r->owned, n, step) == 0) continue; /* nobody waits for any */
@@ -137,8 +137,8 @@ static status rows_send(struct reduce *r)
             continue;
         }
         if (bytes == 0) continue; /* all rows were early */
-        owned_values(r->owned, n, step, part, false, values);
-        TRY(part_send(r, n, KIND_ROWS, step, values, bytes));
+        owned_values(r->owned, n, step, part, false, peer->values + before);
+        TRY(part_send(r, n, KIND_ROWS, step, peer->values + before, bytes));
     }
     return ST_OK;
 }

@@ -34,6 +34,8 @@ struct far_cut {
      * which slot the other end has for each of ours. */
     _Atomic uint32_t *shared_state; /* [number_count] */
     uint32_t *far_slot;             /* [slot_count]   */
+    /* Of a cut over which slots go forward: which of them have yet to come back. */
+    _Atomic bool *shared_is_away; /* [slot_count] */
 };
 
 struct hops {
@@ -83,6 +85,8 @@ static void *message_place(struct exchange_hops *of, uint32_t from, uint64_t tag
     if (p.way == HOPS_FORWARD &&
         atomic_load_explicit(&cut->shared_state[p.number % h->number_count], memory_order_relaxed) & HAS_COME)
         return NULL;
+    /* Relaxed: likewise; the slot was sent by this thread. */
+    if (p.way == HOPS_BACK && !atomic_load_explicit(&cut->shared_is_away[p.slot], memory_order_relaxed)) return NULL;
     return list->cells + p.slot * list->floats * sizeof(float);
 }
 
@@ -104,6 +108,8 @@ static void message_arrived(struct exchange_hops *of, uint64_t tag, uint64_t byt
     struct far_cut *cut = &h->cuts[p.cut];
     cut->list[p.way].bytes[p.slot] = bytes;
     if (p.way == HOPS_BACK) {
+        /* Relaxed: given below to who sends it again. */
+        atomic_store_explicit(&cut->shared_is_away[p.slot], false, memory_order_relaxed);
         h->o.give(h->o.context, p.cut, HOPS_BACK, p.slot);
         return;
     }
@@ -199,6 +205,10 @@ struct hops_parcel hops_pack(struct hops *h, uint32_t stage, enum hops_way way, 
 void hops_send(struct hops *h, struct hops_parcel parcel)
 {
     struct exchange *x = h->o.exchange;
+    struct far_cut *cut = &h->cuts[parcel.cut];
+    /* Relaxed: published by the push. */
+    if (cut->is_behind)
+        atomic_store_explicit(&cut->shared_is_away[parcel.number % h->o.slot_count], true, memory_order_relaxed);
     CHECK(ring_try_push(&h->of_exchange.waiting[h->cuts[parcel.cut].node], parcel.number));
     x->vt->carry(x);
 }
@@ -255,6 +265,7 @@ static void hops_layout(struct hops *h, struct layout *l)
             LAYOUT_TAKE(l, c->list[w].bytes, slots);
         }
         LAYOUT_TAKE(l, c->far_slot, slots);
+        LAYOUT_TAKE(l, c->shared_is_away, slots);
         LAYOUT_TAKE(l, c->shared_state, h->number_count);
     }
 }

@@ -113,6 +113,16 @@ void asked_part_spread(const struct graph *g, const uint32_t *count, const uint6
 
 /* --- an owner's ------------------------------------------------------------------------------- */
 
+/* An asker's keys of a table occur at most as often as its examples have keys. */
+static status occurrences_check(const struct asked_letter *letter, const struct asked_shape *asker, uint32_t table)
+{
+    uint64_t occurrences = 0;
+    for (uint32_t i = 0; i < letter->count[table]; i++) occurrences += letter->occurrences[table][i];
+    if (occurrences <= rows_max(asker, table)) return ST_OK;
+    FAIL(INVALID, "a request for rows of table \"%s\" whose keys occur %" PRIu64 " times; expected at most %zu",
+         graph_string(asker->graph, asker->graph->tables[table].name), occurrences, rows_max(asker, table));
+}
+
 status asked_letter_read(struct asked_letter *letter, const struct asked_shape *asker, const uint8_t *at, size_t bytes)
 {
     const struct graph *g = asker->graph;
@@ -137,6 +147,7 @@ status asked_letter_read(struct asked_letter *letter, const struct asked_shape *
         if (!asker->shows[t]) continue;
         letter->occurrences[t] = (const uint32_t *)end;
         end += letter->count[t] * sizeof(uint32_t);
+        TRY(occurrences_check(letter, asker, t));
     }
     for (uint32_t t = 0; t < g->table_count; t++) {
         if (!asker->clicks[t]) continue;

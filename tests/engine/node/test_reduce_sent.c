@@ -587,6 +587,45 @@ static void reduce_place__letter_two_steps_too_soon__refused(void **state)
     training_close(&t);
 }
 
+/* Sums of a step come behind the request for its rows. */
+static void reduce_place__sums_before_the_letter__refused(void **state)
+{
+    (void)state;
+    struct training t;
+    struct reduce *r = second_open(&t);
+    assert_int_equal(place_one(r, EXCHANGE_SUMS, 7, 100), ST_INVALID);
+    assert_non_null(strstr(status_message(), "; expected none of that kind"));
+    assert_ok(place_one(r, KIND_LETTER, 7, 16));
+    assert_ok(reduce_arrived(r, 0));
+    assert_int_equal(place_one(r, EXCHANGE_SUMS, 7, 100), ST_INVALID);
+    assert_non_null(strstr(status_message(), " of sums of step 7: "));
+    training_close(&t);
+}
+
+/* A node without lanes makes steps of the news of steps. */
+static void reduce_arrived__news_of_more_examples_than_a_batch__refused(void **state)
+{
+    (void)state;
+    static const uint32_t all_of_first[] = {0, 8, 8};
+    const struct setup setup = {
+        .threads = 1, .nodes = {.rank = 1, .node_count = 2, .lane_begin = all_of_first, .post = &net.node[1].post}};
+    struct exchange_news news = {.example_count = 32};
+    struct iovec part[REDUCE_PARTS_MAX];
+    uint32_t part_count;
+    struct training t;
+    post_open(&net, 2, 1, 0);
+    assert_ok(training_open(&t, tables_text, NULL, "/missing/data", &setup));
+    reduce_start(t.reduce, 7);
+    for (uint64_t step = 7; step < 9; step++, news.example_count++) {
+        assert_ok(reduce_place(t.reduce, 0, KIND_NEWS, step, sizeof news, part, &part_count));
+        memcpy(part[0].iov_base, &news, sizeof news);
+        assert_int_equal(reduce_arrived(t.reduce, 0), step == 7 ? ST_OK : ST_INVALID);
+    }
+    assert_string_equal(status_message(), "node 0 tells of 33 examples of step 8; expected at most 32: "
+                                          "it does not train the same graph in the same way");
+    training_close(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -604,6 +643,8 @@ int main(void)
         cmocka_unit_test(reduce_place__early_rows_of_no_such_size__refused),
         cmocka_unit_test(reduce_place__early_rows_out_of_turn__refused),
         cmocka_unit_test(reduce_place__letter_two_steps_too_soon__refused),
+        cmocka_unit_test(reduce_place__sums_before_the_letter__refused),
+        cmocka_unit_test(reduce_arrived__news_of_more_examples_than_a_batch__refused),
     };
     return cmocka_run_group_tests(tests, group_open, fixture_close);
 }

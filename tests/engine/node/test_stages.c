@@ -243,12 +243,32 @@ static void stages__saved_and_resumed_elsewhere__one_nodes_bytes(void **state)
     text = model_text;
 }
 
+/* A slot comes back once, and only from where it was sent. */
+static void reduce_place__slot_that_is_not_away__refused(void **state)
+{
+    (void)state;
+    struct training t;
+    struct iovec part[REDUCE_PARTS_MAX];
+    uint32_t part_count;
+    const uint64_t back = UINT64_C(1) << 48; /* of slot 0, over the cut behind stage 0 */
+    const struct setup setup = {.plan = "0-4:1:1@0 5-8:1:1@1",
+                                .threads = 1,
+                                .nodes = {.rank = 0, .node_count = 2, .post = &net.node[0].post}};
+    post_open(&net, 2, 1, 0);
+    assert_ok(training_open(&t, text, NULL, data, &setup));
+    reduce_start(t.reduce, 0);
+    assert_int_equal(reduce_place(t.reduce, 1, KIND_SLOT, back, sizeof(float), part, &part_count), ST_INVALID);
+    assert_non_null(strstr(status_message(), "; expected none of that kind"));
+    training_close(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stages_place__all_are_there__as_the_plan_says),
         cmocka_unit_test(stages_place__some_are_lost__on_the_next_below),
         cmocka_unit_test(stages_place__cannot_be__says_why),
+        cmocka_unit_test(reduce_place__slot_that_is_not_away__refused),
         cmocka_unit_test(stages__any_plan__one_nodes_bytes),
         cmocka_unit_test(stages__tables__one_nodes_bytes),
         cmocka_unit_test(stages__saved_and_resumed_elsewhere__one_nodes_bytes),

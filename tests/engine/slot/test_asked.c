@@ -252,6 +252,14 @@ static void asked_letter_read__what_nobody_writes__refused(void **state)
     assert_ptr_equal(letter.key[1], at + 4);
     assert_int_equal(letter.occurrences[0][1], 6);
     assert_null(letter.occurrences[1]);
+    at[7 - 1] = UINT32_MAX | UINT64_C(1) << 32; /* 36 modulo 2^32 */
+    at[7] = 36;
+    assert_int_equal(asked_letter_read(&letter, &shape, (uint8_t *)at, 64), ST_INVALID);
+    assert_string_equal(status_message(), "a request for rows of table \"emb\" whose keys occur 4294967332 times; "
+                                          "expected at most 36");
+    at[6] = 5 | UINT64_C(6) << 32;
+    at[7] = 25;
+    assert_ok(asked_letter_read(&letter, &shape, (uint8_t *)at, 64));
     assert_true(asked_letter_bytes_max(&shape) == 8 + 36 * 8 + 36 * 8 + 36 * 4);
     asker_close();
 }
