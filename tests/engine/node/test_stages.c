@@ -251,9 +251,8 @@ static void reduce_place__slot_that_is_not_away__refused(void **state)
     struct iovec part[REDUCE_PARTS_MAX];
     uint32_t part_count;
     const uint64_t back = UINT64_C(1) << 48; /* of slot 0, over the cut behind stage 0 */
-    const struct setup setup = {.plan = "0-4:1:1@0 5-8:1:1@1",
-                                .threads = 1,
-                                .nodes = {.rank = 0, .node_count = 2, .post = &net.node[0].post}};
+    const struct setup setup = {
+        .plan = "0-4:1:1@0 5-8:1:1@1", .threads = 1, .nodes = {.rank = 0, .node_count = 2, .post = &net.node[0].post}};
     post_open(&net, 2, 1, 0);
     assert_ok(training_open(&t, text, NULL, data, &setup));
     reduce_start(t.reduce, 0);
