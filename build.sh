@@ -1,14 +1,18 @@
 #!/bin/sh
-# Usage: ./build.sh [release|debug|asan|tsan|deps|test|tests|fuzz|demo|install|bench|card]  output of the first four: ./heterps-run
+# Usage: ./build.sh [release|debug|asan|tsan|deps|test|tests|fuzz|demo|install|bench|card]
+# The output of the first four: ./heterps-run
 #   release  optimised, stripped, fully static (default)      debug  -O1 -g, static
 #   asan     AddressSanitizer and UndefinedBehaviorSanitizer  tsan   ThreadSanitizer
-#   deps     installs the Debian packages that are missing    test   builds and runs every test, or TESTS=PATTERN; MODE=asan|tsan
+#   deps     installs the Debian packages that are missing
+#   test     builds and runs every test, or TESTS=PATTERN; MODE=asan|tsan
 #   tests    builds what `test` does, and runs nothing
-#   fuzz     builds everything with clang (CLANG, default clang), and runs each target of tests/fuzz under libFuzzer for FUZZ_SECONDS (1)
+#   fuzz     builds everything with clang (CLANG, default clang), and runs each target of tests/fuzz under
+#            libFuzzer for FUZZ_SECONDS (1)
 #   demo     generates data, compiles, trains, evaluates, predicts; with kernels for the cards of this machine alone
 #   install  into $DESTDIR$PREFIX (PREFIX: /usr/local): program, manual page, completion, a unit for systemd that serves
 #   bench    builds the programs of tests/bench into build/release
-#   card     builds heterps-run and the programs that tests/gpu.sh runs, build/release/tests/gpu/check_ops and driver_start
+#   card     builds heterps-run and the programs that tests/gpu.sh runs, check_ops and driver_start of
+#            build/release/tests/gpu
 # Needs a C11 compiler (CC, default gcc). Only what changed is rebuilt. All output is under build/MODE.
 # Cards: release has the CUDA side if there is an nvcc (NVCC, PATH, /usr/local/cuda/bin; NVCC=none: no CUDA side, builds
 # faster), for the architectures of GPU_ARCHS; default: those of gpu_archs below that the nvcc knows.
@@ -16,7 +20,8 @@ set -eu
 cd "$(dirname "$0")"
 verb=${1:-release}
 CC=${CC:-gcc}
-packages='gcc libc6-dev libevent-dev libipsec-mb-dev libjansson-dev liblz4-dev libsodium-dev liburing-dev libxxhash-dev libzstd-dev zlib1g-dev'
+packages='gcc libc6-dev libevent-dev libipsec-mb-dev libjansson-dev liblz4-dev libsodium-dev liburing-dev'
+packages="$packages libxxhash-dev libzstd-dev zlib1g-dev"
 test_packages='libcmocka-dev mpich python3 qemu-user'
 fuzz_packages='clang libclang-rt-dev'
 gpu_archs='sm_75 sm_80 sm_86 sm_89 sm_90a sm_100 sm_120'
@@ -33,8 +38,10 @@ need_packages() {
         exit 2
     fi
     echo "installing$missing"
-    { $sudo apt-get update -q && DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -q --no-install-recommends $missing; } \
-        >build/apt.log 2>&1 || { cat build/apt.log >&2; exit 2; }
+    {
+        $sudo apt-get update -q &&
+            DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -q --no-install-recommends $missing
+    } >build/apt.log 2>&1 || { cat build/apt.log >&2; exit 2; }
 }
 
 # Gathers the licences of linked libraries, which `heterps-run help notices` prints, in build/licences.
@@ -43,7 +50,8 @@ gather_licences() {
         files=
         echo 'heterps-run has code of these libraries in it. Their licences, as their packages state them:'
         # The newest licence of a compiler, whatever CC is: every mode gets the same text.
-        for package in $packages $(ls -d /usr/share/doc/libgcc-*-dev 2>/dev/null | sort -V | tail -1 | sed 's|.*/||'); do
+        newest=$(ls -d /usr/share/doc/libgcc-*-dev 2>/dev/null | sort -V | tail -1 | sed 's|.*/||')
+        for package in $packages $newest; do
             file=/usr/share/doc/$package/copyright
             if [ "$package" = gcc ] || [ ! -e "$file" ]; then continue; fi
             printf '\n=== %s\n\n' "$(dpkg-query -W -f '${Package} ${Version}' "$package")"
@@ -51,7 +59,8 @@ gather_licences() {
             files="$files $file"
         done
         # The texts that these files point to; GPL is a link to the newest.
-        for file in $(cat $files /dev/null | grep -o '/usr/share/common-licenses/[A-Za-z0-9.-]*[A-Za-z0-9]' | sort -u | xargs -r readlink -e | sort -u); do
+        for file in $(cat $files /dev/null | grep -o '/usr/share/common-licenses/[A-Za-z0-9.-]*[A-Za-z0-9]' | sort -u |
+            xargs -r readlink -e | sort -u); do
             printf '\n=== %s, whole\n\n' "${file##*/}"
             cat "$file"
         done
@@ -62,25 +71,36 @@ gather_licences() {
 # Prints the compiler call for a source and its object; the name of an object under isa/ has its instruction set.
 compile() {
     extra= without=
-    case $1 in */samples.c | */manual.c | */fatbins.c | */carried.c) without='CCACHE_DISABLE=1 ' ;; esac # ccache does not see files that assembly includes
+    # ccache does not see files that assembly includes.
+    case $1 in
+    */samples.c | */manual.c | */fatbins.c | */carried.c) without='CCACHE_DISABLE=1 ' ;;
+    esac
     case $2 in
     */gpu/cuda/*.o) extra="$cuda_include -I$out/fatbin" ;;
     */tests/gpu/test_abi.o) extra=${cuda_include:-} ;; # without an nvcc: the headers that the compiler finds, if any
     */io/isa/*.avx2.o) extra='-DISA=avx2 -mavx2 -mbmi -mbmi2' ;;
-    */io/isa/*.avx512.o) extra='-DISA=avx512 -mbmi -mbmi2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vbmi2 -mavx512vpopcntdq -mprefer-vector-width=512' ;;
+    */io/isa/*.avx512.o)
+        extra='-DISA=avx512 -mbmi -mbmi2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vbmi2'
+        extra="$extra -mavx512vpopcntdq -mprefer-vector-width=512"
+        ;;
     */fuzz/tests/fuzz/*.o) extra=-DFUZZ_LIBFUZZER ;;
     # Kernels for the emulation (gpu/emu.h), which checks by the calls of -fsanitize=thread.
     *.emu.o | *.emu.pic.o) extra='-x c -fno-sanitize=all -fsanitize=thread' ;;
     # The emulation itself checks every access of a kernel, and takes most of its tests' time.
     */gpu/emu/*.o) extra='-O2 -fno-sanitize=all' ;;
-    # Tests' own sources need no speed, and -O3 takes nearly twice as long; nor checks of undefined behaviour, a third of
-    # the time. The library has the mode's.
+    # Tests' own sources need no speed, and -O3 takes nearly twice as long; nor checks of undefined behaviour,
+    # a third of the time. The library has the mode's.
     */tests/*/test_*.o) extra='-O1 -fno-sanitize=undefined' ;;
     *.base.o) extra='-DISA=base' ;;
     *.avx2.o) extra='-DISA=avx2 -mavx2 -mfma' ;;
     *.avx512.o) extra='-DISA=avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512' ;;
-    *.avx512bf16.o) extra='-DISA=avx512bf16 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512bf16 -mfma -mprefer-vector-width=512' ;;
-    *.amx.o) extra='-DISA=amx -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512bf16 -mfma -mamx-tile -mamx-bf16 -mprefer-vector-width=512' ;;
+    *.avx512bf16.o)
+        extra='-DISA=avx512bf16 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512bf16 -mfma -mprefer-vector-width=512'
+        ;;
+    *.amx.o)
+        extra='-DISA=amx -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512bf16 -mfma -mamx-tile -mamx-bf16'
+        extra="$extra -mprefer-vector-width=512"
+        ;;
     esac
     case $2 in *.pic.o) extra="$extra -fPIC -fvisibility=hidden $cuda_include" ;; esac
     echo "$without$CC $flags $extra -c $1 -o $2"
@@ -114,7 +134,8 @@ build_objects() {
             objects="$objects $object"
             mkdir -p "${object%/*}"
             command=$(compile "$source" "$object")
-            printf '{"directory": "%s", "command": "%s", "file": "%s"},\n' "$PWD" "$(printf '%s\n' "$command" | sed 's/[\\"]/\\&/g')" "$source" >>"$out/commands"
+            printf '{"directory": "%s", "command": "%s", "file": "%s"},\n' "$PWD" \
+                "$(printf '%s\n' "$command" | sed 's/[\\"]/\\&/g')" "$source" >>"$out/commands"
             if stale "$source" "$object"; then echo "$command" >>"$out/todo"; fi
         done
     done
@@ -129,7 +150,8 @@ do_all() { tr '\n' '\0' <"$out/todo" | xargs -0 -r -n1 -P"$(nproc)" sh -c 'eval 
 archive() {
     made=$1
     shift
-    [ "$(cat "$made.list" 2>/dev/null)" != "$*" ] || [ ! -e "$made" ] || [ -n "$(find "$@" -newer "$made" -print -quit)" ] || return 0
+    [ "$(cat "$made.list" 2>/dev/null)" != "$*" ] || [ ! -e "$made" ] ||
+        [ -n "$(find "$@" -newer "$made" -print -quit)" ] || return 0
     echo "$*" >"$made.list"
     rm -f "$made"
     ar rcs "$made" "$@"
@@ -141,7 +163,8 @@ archive() {
 link_program() {
     made=$1 how=$2
     shift 2
-    [ "$(cat "$made.list" 2>/dev/null)" != "$*" ] || [ ! -e "$made" ] || [ -n "$(find "$@" -newer "$made" -print -quit)" ] || return 0
+    [ "$(cat "$made.list" 2>/dev/null)" != "$*" ] || [ ! -e "$made" ] ||
+        [ -n "$(find "$@" -newer "$made" -print -quit)" ] || return 0
     $CC $opt $how $wrap -Wl,--build-id=none -pthread -o "$made.new" "$@" $libraries
     [ "$mode" != release ] || strip "$made.new"
     mv "$made.new" "$made"
@@ -166,15 +189,20 @@ find_nvcc() {
         # With the instructions of compute capability 9.0 alone (gpu/wgmma.h), which an nvcc before 12.0 does not
         # know.
         case $arch in sm_90 | sm_90a) if "$nvcc" --help | grep -q sm_90a; then arch=sm_90a; else arch=sm_90; fi ;; esac
-        if echo "$known" | grep -qx "${arch%a}"; then archs="${archs:+$archs }$arch"
-        elif [ -n "${GPU_ARCHS:-}" ]; then echo "build.sh: GPU_ARCHS: $nvcc ${release:-} does not know $arch, but" $known >&2; exit 2; fi
+        if echo "$known" | grep -qx "${arch%a}"; then
+            archs="${archs:+$archs }$arch"
+        elif [ -n "${GPU_ARCHS:-}" ]; then
+            echo "build.sh: GPU_ARCHS: $nvcc ${release:-} does not know $arch, but" $known >&2
+            exit 2
+        fi
     done
     newest=${archs##*sm_} newest=${newest%a}
     code=
     for arch in $archs; do code="$code -gencode arch=compute_${arch#sm_},code=$arch"; done
     # IEEE arithmetic without contraction, as on the emulation and the CPU. Cards newer than all architectures get
     # PTX.
-    nvcc_flags="-std=c++17 -O3 -fmad=false -ftz=false -prec-div=true -prec-sqrt=true -Werror all-warnings -I. -fatbin -Xfatbin -compress-all$code -gencode arch=compute_$newest,code=compute_$newest"
+    nvcc_flags="-std=c++17 -O3 -fmad=false -ftz=false -prec-div=true -prec-sqrt=true -Werror all-warnings -I."
+    nvcc_flags="$nvcc_flags -fatbin -Xfatbin -compress-all$code -gencode arch=compute_$newest,code=compute_$newest"
     cuda_include=${nvcc%/bin/*}/include
     if [ "$cuda_include" = /usr/include ]; then cuda_include=; else cuda_include="-isystem $cuda_include"; fi
     mkdir -p "$out/fatbin"
@@ -182,7 +210,8 @@ find_nvcc() {
         "$nvcc" --version >"$out/fatbin/try.log" 2>&1 || true
         echo 'extern "C" __global__ void kernel() {}' >"$out/fatbin/try.cu"
         echo '#include <cuda.h>' >"$out/fatbin/try.c"
-        if [ -z "$archs" ] || ! "$nvcc" $nvcc_flags -o "$out/fatbin/try.fatbin" "$out/fatbin/try.cu" >>"$out/fatbin/try.log" 2>&1 ||
+        if [ -z "$archs" ] ||
+            ! "$nvcc" $nvcc_flags -o "$out/fatbin/try.fatbin" "$out/fatbin/try.cu" >>"$out/fatbin/try.log" 2>&1 ||
             ! $CC $cuda_include -fsyntax-only "$out/fatbin/try.c" >>"$out/fatbin/try.log" 2>&1; then
             gpu="none ($nvcc ${release:-} does not compile: $out/fatbin/try.log)" nvcc=
             [ -z "${NVCC:-}" ] || { echo "build.sh: gpu $gpu" >&2; exit 2; }
@@ -228,7 +257,11 @@ build() {
     release) opt='-O3 -g1' ;;
     debug) opt='-O1 -g' ;;
     # No static runtime. Without checks that AddressSanitizer makes anyway it compiles in half the time.
-    asan) opt='-O1 -g1 -fsanitize=address,undefined -fno-sanitize=null,object-size -fno-sanitize-recover=undefined -fno-omit-frame-pointer'; link= ;;
+    asan)
+        opt='-O1 -g1 -fsanitize=address,undefined -fno-sanitize=null,object-size -fno-sanitize-recover=undefined'
+        opt="$opt -fno-omit-frame-pointer"
+        link=
+        ;;
     tsan) opt='-O1 -g1 -fsanitize=thread'; link= ;;
     fuzz) opt='-O1 -fsanitize=fuzzer-no-link'; link= ;;
     *) echo "build.sh: unknown mode '$mode'; see the head of build.sh" >&2; exit 2 ;;
@@ -236,7 +269,9 @@ build() {
     out=build/$mode
     mkdir -p "$out"
     # No contraction: the same bytes with every compiler; kernels that want fma ask for it.
-    flags="-std=gnu11 $opt -ffp-contract=off -fno-math-errno -fno-trapping-math -Wall -Wextra -Werror -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes -D_GNU_SOURCE -DHETERPS_VERSION=\\\"$(cat engine/VERSION)\\\" -I. -pthread -MMD"
+    flags="-std=gnu11 $opt -ffp-contract=off -fno-math-errno -fno-trapping-math"
+    flags="$flags -Wall -Wextra -Werror -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes"
+    flags="$flags -D_GNU_SOURCE -DHETERPS_VERSION=\\\"$(cat engine/VERSION)\\\" -I. -pthread -MMD"
     [ "$(cat "$out/flags" 2>/dev/null)" = "$CC $flags" ] || echo "$CC $flags" >"$out/flags"
     : >"$out/commands"
     find_nvcc
@@ -246,13 +281,15 @@ build() {
     library=$out/libheterps.a
     # Calls that pass through engine/base/steady.c, which the library must link even if no object of ours makes
     # one.
-    wrap="-Wl,-u,__wrap_malloc $(sed -n 's/^[A-Z]*([^,]*, \([a-z0-9_]*\),.*/-Wl,--wrap=\1/p' engine/base/steady.def | tr '\n' ' ')"
+    wrap="-Wl,-u,__wrap_malloc $(sed -n 's/^[A-Z]*([^,]*, \([a-z0-9_]*\),.*/-Wl,--wrap=\1/p' engine/base/steady.def |
+        tr '\n' ' ')"
     program_objects=$(echo "$objects" | tr ' ' '\n' | grep -v '/engine/cmd/main\.o$')
     archive "$library" $program_objects
     # Look-ups of host names, which libevent never makes here (engine/http/resolve.c).
     wrap="$wrap -Wl,--wrap=getaddrinfo,--wrap=getservbyname,--wrap=getprotobynumber,-u,__wrap_getaddrinfo"
     # Libraries by file: static in every build, so that steady.c sees their calls.
-    libraries='-l:libevent_extra.a -l:libevent_core.a -l:libjansson.a -l:liburing.a -l:libxxhash.a -l:liblz4.a -l:libz.a -l:libzstd.a -l:libsodium.a -l:libIPSec_MB.a -lm'
+    libraries='-l:libevent_extra.a -l:libevent_core.a -l:libjansson.a -l:liburing.a -l:libxxhash.a -l:liblz4.a'
+    libraries="$libraries -l:libz.a -l:libzstd.a -l:libsodium.a -l:libIPSec_MB.a -lm"
     build_image
     link_program "$out/heterps-run" "$link" "$out/engine/cmd/main.o" $carried "$library"
     { echo '['; sed '$ s/,$//' "$out/commands"; echo ']'; } >compile_commands.json
@@ -267,10 +304,11 @@ build_programs() {
         build_objects $(find gpu tests/gpu -name '*.cu' | sort) $(find gpu/emu -name '*.c' | sort)
         archive "$emulation" $objects
         # The program with an emulated card.
-        if [ ! -e "$out/heterps-emu" ] || [ -n "$(find "$library" "$emulation" "$out/engine/cmd/main.o" -newer "$out/heterps-emu" -print -quit)" ]; then
-            how="$CC $opt $link $wrap -pthread -o $out/heterps-emu -u gpu_count $out/engine/cmd/main.o $emulation $library $libraries"
+        made=$out/heterps-emu main=$out/engine/cmd/main.o
+        if [ ! -e "$made" ] || [ -n "$(find "$library" "$emulation" "$main" -newer "$made" -print -quit)" ]; then
+            how="$CC $opt $link $wrap -pthread -o $made -u gpu_count $main $emulation $library $libraries"
             $how
-            echo "$how" >"$out/heterps-emu.how"
+            echo "$how" >"$made.how"
         fi
     fi
     build_objects "$@"
@@ -282,14 +320,18 @@ build_programs() {
         */tests/gpu/test_cuda.o) cards="$cuda_objects -Wl,-rpath,\\\$ORIGIN/driver:\\\$ORIGIN/blas" ;;
         */tests/gpu/*) cards=$emulation ;;
         */tests/engine/bench/test_bench_card.o) cards="$emulation -Wl,-u,gpu_count" ;; # not the library's cards
-        */tests/engine/device/card/*) cards="$emulation -Wl,--wrap=gpu_open" ;; # card_fixture.h stands between stages and these cards
+        */tests/engine/device/card/*) # card_fixture.h stands between stages and these cards
+            cards="$emulation -Wl,--wrap=gpu_open"
+            ;;
         */tests/engine/device/cpu/test_block_amx.o) cards=' -Wl,--wrap=isa_runs_here' ;; # tiles in memory
         *) cards= ;;
         esac
-        if [ ! -e "$program" ] || [ "$(cat "$program.list" 2>/dev/null)" != "$cards" ] || [ -n "$(find "$object" "$library" ${cards%% -Wl*} -newer "$program" -print -quit)" ]; then
+        if [ ! -e "$program" ] || [ "$(cat "$program.list" 2>/dev/null)" != "$cards" ] ||
+            [ -n "$(find "$object" "$library" ${cards%% -Wl*} -newer "$program" -print -quit)" ]; then
             how=$link$fuzzer
             if nm "$object" | grep -q _cmocka_run_group_tests; then how=-lcmocka; fi
-            echo "$CC $opt $wrap -pthread -o $program $object $cards $library $libraries $how" | tee "$program.how" >>"$out/todo"
+            echo "$CC $opt $wrap -pthread -o $program $object $cards $library $libraries $how" |
+                tee "$program.how" >>"$out/todo"
             rm -f "$program"
             echo "$cards" >"$program.list"
         fi
@@ -299,7 +341,11 @@ build_programs() {
 
 # The tests' sources whose programs run: all; for ./build.sh test, those that TESTS matches as in tests/run.sh.
 wanted() {
-    if [ "$verb" = test ]; then sed -e "s|^|$out/|" -e 's/\.c$//' | grep -E "${TESTS:-.}" | sed -e "s|^$out/||" -e 's/$/.c/'; else cat; fi
+    if [ "$verb" = test ]; then
+        sed -e "s|^|$out/|" -e 's/\.c$//' | grep -E "${TESTS:-.}" | sed -e "s|^$out/||" -e 's/$/.c/'
+    else
+        cat
+    fi
 }
 
 # Programs that open the machine's driver: dynamic, because a driver can only be loaded, and without any other
@@ -315,7 +361,8 @@ build_card_programs() {
 build_stand_in() {
     [ -n "$nvcc" ] || return 0
     pic=.pic
-    build_objects tests/gpu/libcuda_emu.c gpu/gpu.c engine/base/status.c engine/base/heap.c $(find gpu -maxdepth 1 -name '*.cu' | sort) $(find gpu/emu -name '*.c' | sort)
+    build_objects tests/gpu/libcuda_emu.c gpu/gpu.c engine/base/status.c \
+        engine/base/heap.c $(find gpu -maxdepth 1 -name '*.cu' | sort) $(find gpu/emu -name '*.c' | sort)
     pic=
     mkdir -p "$out/tests/gpu/driver"
     made=$out/tests/gpu/driver/libcuda.so.1
@@ -338,7 +385,8 @@ install_files() {
     install -d "$1$2/share/man/man1" "$1$2/share/bash-completion/completions" "$1$2/lib/systemd/system"
     "$out/heterps-run" help man | gzip -9n >"$1$2/share/man/man1/heterps-run.1.gz"
     "$out/heterps-run" help bash >"$1$2/share/bash-completion/completions/heterps-run"
-    sed "s|^ExecStart=heterps-run |ExecStart=$2/bin/heterps-run |" samples/heterps-serve@.service >"$1$2/lib/systemd/system/heterps-serve@.service"
+    sed "s|^ExecStart=heterps-run |ExecStart=$2/bin/heterps-run |" \
+        samples/heterps-serve@.service >"$1$2/lib/systemd/system/heterps-serve@.service"
     echo "installed in $1$2: bin/heterps-run, its manual page, its completion, heterps-serve@.service"
 }
 
@@ -356,7 +404,10 @@ test | tests)
     build "${MODE:-release}"
     ln -f "$out/heterps-run" heterps-run 2>/dev/null || cp "$out/heterps-run" heterps-run
     # Not under ThreadSanitizer: the emulation takes over its calls, and the emulation's fibers are no threads.
-    case $mode in tsan) emulated_tests='-not -path tests/gpu/* -not -path tests/engine/device/card/* -not -name test_bench_card.c' ;; *) emulated_tests= ;; esac
+    case $mode in
+    tsan) emulated_tests='-not -path tests/gpu/* -not -path tests/engine/device/card/* -not -name test_bench_card.c' ;;
+    *) emulated_tests= ;;
+    esac
     build_programs $(set -f; find tests -name 'test_*.c' $emulated_tests | sort | wanted)
     build_programs $(find tests/fuzz -name 'fuzz_*.c' 2>/dev/null | sort | wanted)
     build_stand_in
@@ -389,7 +440,8 @@ demo)
     # A minute is too short for all architectures: builds those that nvidia-smi names, or none. The next ./build.sh
     # makes the rest.
     if [ -z "${GPU_ARCHS:-}" ]; then
-        GPU_ARCHS=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | sed -n 's/^\([0-9]*\)\.\([0-9]*\)$/sm_\1\2/p' | sort -u)
+        GPU_ARCHS=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null |
+            sed -n 's/^\([0-9]*\)\.\([0-9]*\)$/sm_\1\2/p' | sort -u)
         [ -n "$GPU_ARCHS" ] || NVCC=none
     fi
     build release

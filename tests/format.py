@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Holds the tree to its layout where .clang-format alone would take longer: blanks, tabs, ends of files, columns, includes, comments, texts.
+"""Holds the tree to its layout where .clang-format alone would take longer: blanks, tabs, ends of files,
+columns, includes, comments, texts.
 
-    python3 tests/format.py [-v] [FILE...]        prints TAP; -v: every place that counts; without FILE: all tracked or new files
+    python3 tests/format.py [-v] [FILE...]        prints TAP; -v: every place that counts; without FILE: all
+                                                  tracked or new files
 
 Not checked: bytes that tests compare (tests/golden, tests/fuzz/corpus)."""
 import os, re, subprocess, sys
@@ -12,9 +14,11 @@ named = [a for a in sys.argv[1:] if a != "-v"]
 COLUMNS = 120
 WORDS = 110  # columns of a comment's sentences, where no code stands before it; drawings and tables have all
 C = (".c", ".h", ".cu", ".def")
-listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], capture_output=True, text=True)
+listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+                        capture_output=True, text=True)
 if listed.returncode:  # a parcel without git
-    listed = subprocess.run(["find", ".ci", "README.md", "build.sh", "cfg", "engine", "gpu", "graph", "io", "samples", "sched", "tests", "-type", "f"],
+    listed = subprocess.run(["find", ".ci", "README.md", "build.sh", "cfg", "engine", "gpu", "graph", "io", "samples",
+                             "sched", "tests", "-type", "f"],
                             capture_output=True, text=True, check=True)
 text = {}
 for f in named or sorted(listed.stdout.split("\n")):
@@ -25,6 +29,7 @@ for f in named or sorted(listed.stdout.split("\n")):
             text[f] = whole.decode("utf-8")
 lines = {f: t.split("\n") for f, t in text.items()}
 code = [f for f in text if f.endswith(C)]
+scripts = [f for f, t in text.items() if f.endswith((".sh", ".py")) or t.startswith("#!")]
 count = failed = 0
 
 
@@ -41,7 +46,8 @@ def check(name, wrong):
 
 def found(pattern, files, what):
     """Places of a pattern, whole texts at a time: most files have none."""
-    return [f"{f}:{text[f].count(chr(10), 0, m.start()) + 1}: {what}" for f in files for m in re.finditer(pattern, text[f])]
+    return [f"{f}:{text[f].count(chr(10), 0, m.start()) + 1}: {what}" for f in files
+            for m in re.finditer(pattern, text[f])]
 
 
 def includes_of(f):
@@ -66,7 +72,8 @@ def include_order(f):
 
 
 def code_and_comment(line):
-    """(columns of the code, column of the comment of one line behind it, columns of the comment without padding), or None."""
+    """(columns of the code, column of the comment of one line behind it, columns of the comment without
+    padding), or None."""
     if not line.endswith("*/"):
         return None
     at = line.rfind("/*")
@@ -87,13 +94,15 @@ def comments_apart(f):
 
 
 def code_alone(line):
-    """The line's code: blanks in place of comments that end on it, no letters in texts. A comment that goes on stays as /*."""
+    """The line's code: blanks in place of comments that end on it, no letters in texts. A comment that goes
+    on stays as /*."""
     line = re.sub(r'"(?:[^"\\]|\\.)*"', lambda text: '"' + "x" * (len(text[0]) - 2) + '"', line.rstrip("\\ "))
     return re.sub(r"/\*.*?\*/", " ", line).rstrip()
 
 
 def comments_torn(f):
-    """Comments behind code that go on in the next line, and statements of two lines that fit in one without the comment at their end."""
+    """Comments behind code that go on in the next line, and statements of two lines that fit in one without
+    the comment at their end."""
     above, begins, inside = "", True, False
     for n, line in enumerate(lines[f], 1):
         if inside:
@@ -103,7 +112,8 @@ def comments_torn(f):
         inside = opened != ""
         if inside and this.strip():
             yield f"{f}:{n}: the comment behind code has several lines: place it above"
-        if begins and above.endswith(",") and this.endswith(";") and line.endswith("*/") and len(above + " " + this.lstrip()) <= COLUMNS:
+        if (begins and above.endswith(",") and this.endswith(";") and line.endswith("*/")
+                and len(above + " " + this.lstrip()) <= COLUMNS):
             yield f"{f}:{n}: the comment cuts a statement in two: place it above"
         if this.strip():
             begins, above = not above or above[-1] in ";{}>", this
@@ -123,8 +133,9 @@ def comments_wide(f):
 
 
 def texts_cut(f):
-    """Texts in several literals that are cut in mid-phrase. Good is behind a line end, a sentence, a clause, a bracket or a column,
-    before a bracket, a tag or a flag, and where the next word has no room. Only cuts at a blank count: others have their reasons."""
+    """Texts in several literals that are cut in mid-phrase. Good is behind a line end, a sentence, a clause,
+    a bracket or a column, before a bracket, a tag or a flag, and where the next word has no room. Only cuts
+    at a blank count: others have their reasons."""
     for n in [n for n, line in enumerate(lines[f][1:], 1) if line.lstrip()[:1] == '"']:
         above, line = lines[f][n - 1], lines[f][n].lstrip()
         room = COLUMNS - 2 if above.endswith("\\") else COLUMNS
@@ -145,14 +156,17 @@ def texts_cut(f):
 check("no line ends in a blank", found(r"[ \t\r]+(?=\n)", text, "blank"))
 check("no tab", found(r"\t", text, "tab"))
 check("files end in one line feed", [f for f, t in text.items() if t and (not t.endswith("\n") or t.endswith("\n\n"))])
-check(f"no line of C runs past {COLUMNS} columns", [f"{f}:{n}: {len(l)}" for f in code for n, l in enumerate(lines[f], 1) if len(l) > COLUMNS])
+check(f"no line of C or of a script runs past {COLUMNS} columns",
+      [f"{f}:{n}: {len(l)}" for f in code + scripts for n, l in enumerate(lines[f], 1) if len(l) > COLUMNS])
 check("a comment behind code has one line and cuts no statement", [w for f in code for w in comments_torn(f)])
 check(f"no sentence of a comment runs past {WORDS} columns", [w for f in code for w in comments_wide(f)])
 check("never two empty lines in C", found(r"\n\n\n", code, "empty"))
 check("includes are in the order of folders", [w for f in code for w in include_order(f)])
 check("comments behind lines that follow each other are aligned", [w for f in code for w in comments_apart(f)])
-check("rows of flags and keys name their members", found(r'\{[\s\\]*(?:"[^"\n]*"|#\w+),[\s\\]*(?:FLAG|CFG)_', code, "a row without names"))
+check("rows of flags and keys name their members",
+      found(r'\{[\s\\]*(?:"[^"\n]*"|#\w+),[\s\\]*(?:FLAG|CFG)_', code, "a row without names"))
 check("texts are cut where a phrase ends, or where the next word has no room", [w for f in code for w in texts_cut(f)])
-check("a star stands at the name of its pointer", found(r"(?m)^ +(?:const )?(?:struct )?\w+ \* \w+;", code, "a star apart"))
+check("a star stands at the name of its pointer",
+      found(r"(?m)^ +(?:const )?(?:struct )?\w+ \* \w+;", code, "a star apart"))
 print(f"1..{count}")
 sys.exit(failed != 0)

@@ -1,18 +1,21 @@
 #!/bin/sh
-# Usage: [HETERPS=./heterps-run] [CHECKS=build/release/tests/gpu] [CARD=0] [PARTS=PATTERN] [MODELS='ctrdnn2 …'] [KEEP=DIR] [LIMIT=570]
-#        sh tests/gpu.sh [--quick]
-# What a machine with a card is asked for, measured on it, in at most ten minutes, without a network: whether its results are right, and how fast
-# training there is. With HETERPS= nothing is built: that file, the programs check_ops and driver_start in CHECKS, and samples/ and tests/ are
-# enough, from another machine. Without it ./build.sh card comes first. What is missing (a driver, cuBLASLt, PyTorch) is named and left out.
+# Usage: [HETERPS=./heterps-run] [CHECKS=build/release/tests/gpu] [CARD=0] [PARTS=PATTERN]
+#        [MODELS='ctrdnn2 …'] [KEEP=DIR] [LIMIT=570] sh tests/gpu.sh [--quick]
+# What a machine with a card is asked for, measured on it, in at most ten minutes, without a network: whether
+# its results are right, and how fast training there is. With HETERPS= nothing is built: that file, the
+# programs check_ops and driver_start in CHECKS, and samples/ and tests/ are enough, from another machine.
+# Without it ./build.sh card comes first. What is missing (a driver, cuBLASLt, PyTorch) is named and left out.
 #   ops    every op and update against the reference          check: exit status 1 if it fails
 #   same   samples on the CPU, the card and both: their losses; two runs on the card: their bytes   check
-#   plans  profile, plan by trials and by every method, train what they plan: MODELS; KEEP: where their logs and instances stay
+#   plans  profile, plan by trials and by every method, train what they plan: MODELS; KEEP: where their logs
+#          and instances stay
 #   bench  copies, products and updates against the card's own
 #   torch  ctrdnn2 and dcnv2 in bfloat16 beside PyTorch
 #   start  what a card adds to the start
 #   busy   the share of time in which the card works
-# Each line of the table (what, asked, found) is printed when it is known, and all of them at the end. Figures short of what is asked are only told.
-# What would end later than LIMIT seconds after the start is left out. --quick: tiny sizes, for cards that are emulated.
+# Each line of the table (what, asked, found) is printed when it is known, and all of them at the end. Figures
+# short of what is asked are only told. What would end later than LIMIT seconds after the start is left out.
+# --quick: tiny sizes, for cards that are emulated.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root" || exit 1
@@ -85,11 +88,17 @@ plan() {
     echo "{\"format\": \"heterps-solution-1\", \"types\": [${types#, }], \"stages\": [${stages#, }]}" >"$file"
 }
 # The number of a graph's last layer.
-last_layer() { "$h" inspect "$1" | awk '$1 == "layer" && $2 == "ops" { on = 1; next } on && $1 == "total" { print n - 1; exit } on { n++ }'; }
-# Examples a second of a log: of what was made behind the first second; of a run so short that there is nothing else, of all.
+last_layer() {
+    "$h" inspect "$1" |
+        awk '$1 == "layer" && $2 == "ops" { on = 1; next } on && $1 == "total" { print n - 1; exit } on { n++ }'
+}
+# Examples a second of a log: of what was made behind the first second; of a run so short that there is
+# nothing else, of all.
 rate() {
     found=$(grep '"event":"progress"' "$1" | sed -E 's/.*"samples":([0-9]+).*"samples_per_s":([0-9.e+]+).*/\1 \2/' |
-        awk 'NR > 1 && $2 > 0 { n += $1 - before; s += ($1 - before) / $2 } { before = $1 } END { if (s > 0) printf "%.0f", n / s }')
+        awk 'NR > 1 && $2 > 0 { n += $1 - before; s += ($1 - before) / $2 }
+            { before = $1 }
+            END { if (s > 0) printf "%.0f", n / s }')
     [ -n "$found" ] || found=$(field samples_per_s "$1")
     number "${found:-0}" 0
 }
@@ -100,7 +109,8 @@ runs() {
     if [ $quick = yes ]; then
         timeout 60 "$h" "$graph" --data "$data" --log json --set train.steps_max=2 "$@" >"$log" 2>"$log.err"
     else
-        timeout -k 20 -s TERM "$(left $run_seconds)" "$h" "$graph" --data "$data" --log json --set train.epochs=100000 "$@" >"$log" 2>"$log.err"
+        timeout -k 20 -s TERM "$(left $run_seconds)" "$h" "$graph" --data "$data" --log json \
+            --set train.epochs=100000 "$@" >"$log" 2>"$log.err"
     fi
     status=$?
     [ $status = 0 ] || [ $status = 143 ] || [ $status = 124 ] || { head -3 "$log.err"; return 1; }
@@ -115,8 +125,10 @@ sizes() {
     ctrdnn) echo "--set emb.dim=4 --set h1.units=16 --set h2.units=8 --set h3.units=8" ;;
     ctrdnn2) echo "--set emb.dim=4 --set h1.units=16 --set h2.units=8 --set h3.units=8 --set h4.units=8" ;;
     dcnv2)
-        echo "--set emb.dim=2 --set b1.units=8 --set b2.units=8 --set b3.units=2 --set v1.units=4 --set v2.units=4 --set v3.units=4"
-        echo "--set u1.units=54 --set u2.units=54 --set u3.units=54 --set t1.units=8 --set t2.units=8 --set t3.units=8 --set t4.units=8" ;;
+        echo "--set emb.dim=2 --set b1.units=8 --set b2.units=8 --set b3.units=2"
+        echo "--set v1.units=4 --set v2.units=4 --set v3.units=4"
+        echo "--set u1.units=54 --set u2.units=54 --set u3.units=54"
+        echo "--set t1.units=8 --set t2.units=8 --set t3.units=8 --set t4.units=8" ;;
     esac
 }
 
@@ -132,7 +144,8 @@ fi
 if ! grep -q '^  cuBLASLt *lib' "$work/devices"; then
     brought=$(python3 -c 'import glob, os, sys
 for p in sys.path:
-    for f in sorted(glob.glob(os.path.join(p, "nvidia", "*", "lib", "libcublasLt.so.1[123]"))): print(os.path.dirname(f))' 2>/dev/null | head -1)
+    for f in sorted(glob.glob(os.path.join(p, "nvidia", "*", "lib", "libcublasLt.so.1[123]"))):
+        print(os.path.dirname(f))' 2>/dev/null | head -1)
     if [ -n "$brought" ]; then
         export LD_LIBRARY_PATH="$brought${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
         "$h" devices --gpu on >"$work/devices" 2>"$work/devices.err"
@@ -165,8 +178,10 @@ train_as() {
     name=$1 how=$2 graph=$work/$1.bin
     shift 2
     rm -rf "$work/model"
-    timeout "$(left 90)" "$h" "$graph" --data "$work/$name.data" --log json --out "$work/model" --set train.epochs=1 "$@" >"$work/$name.$how.log" 2>"$work/$name.$how.err" &&
-        "$h" eval "$graph" --model "$work/model" --data "$work/$name.data" --gpu off --log json >"$work/$name.$how.eval" 2>"$work/$name.$how.err" &&
+    timeout "$(left 90)" "$h" "$graph" --data "$work/$name.data" --log json --out "$work/model" \
+        --set train.epochs=1 "$@" >"$work/$name.$how.log" 2>"$work/$name.$how.err" &&
+        "$h" eval "$graph" --model "$work/model" --data "$work/$name.data" --gpu off \
+            --log json >"$work/$name.$how.eval" 2>"$work/$name.$how.err" &&
         "$h" export "$graph" --model "$work/model" -o "$work/$name.$how" -q && return 0
     head -3 "$work/$name.$how.err"
     broken "$name trains on $how"
@@ -177,11 +192,16 @@ loss_of() { sed -E 's/.*"(logloss|loss)":([-0-9.e]+).*/\2/' "$1"; }
 near() {
     there=$(loss_of "$work/$1.$2.eval") here=$(loss_of "$work/$1.cpu.eval")
     off=$(awk "BEGIN { d = ($there - $here) / $here; printf \"%.1e\", d < 0 ? -d : d }")
-    if awk "BEGIN { exit !($off <= 1e-4) }"; then told "$1: loss, $2 against the CPU, relative" '<= 1e-4' "$off"; else broken "$1: loss $there on $2, $here on the CPU"; fi
+    if awk "BEGIN { exit !($off <= 1e-4) }"; then
+        told "$1: loss, $2 against the CPU, relative" '<= 1e-4' "$off"
+    else
+        broken "$1: loss $there on $2, $here on the CPU"
+    fi
 }
 if wanted same 60; then
     for name in ctrdnn ctrdnn2 dcnv2 matchnet; do
-        case $name in # where the CPU ends if both train: behind the rows, and what has parameters in common with a layer there
+        # Where the CPU ends if both train: behind the rows, and what has parameters in common with a layer there.
+        case $name in
         matchnet) cut=11 batch=512 ;;
         dcnv2) cut=0 batch=2048 ;;
         *) cut=0 batch=512 ;;
@@ -191,15 +211,19 @@ if wanted same 60; then
         [ $quick = no ] || [ $name != matchnet ] || same_rows=16
         settings="--set train.batch=$batch"
         [ $quick = no ] || settings=$(sizes $name)
-        # By gradient descent: Adagrad's first steps are as long as its rate, whatever the gradient, so where one is nearly 0 its rounding decides
-        # which way a weight goes; after 8 steps losses by AVX2 and AVX-512 differ by 1e-3.
+        # By gradient descent: Adagrad's first steps are as long as its rate, whatever the gradient, so where
+        # one is nearly 0 its rounding decides which way a weight goes; after 8 steps losses by AVX2 and
+        # AVX-512 differ by 1e-3.
         case $name in
         matchnet) model $name $settings ;;
         *) model $name $settings --set 'train.optimizer=sgd 0.1' --set 'emb.optimizer=sgd 0.1' ;;
         esac || { broken "$name compiles"; continue; }
         case $name in
         ctrdnn*) head -$same_rows "$work/criteo" >"$work/$name.data" ;;
-        *) "$h" gen "$work/$name.bin" --rows $same_rows -o "$work/$name.data" -q || { broken "data of $name"; continue; } ;;
+        *)
+            "$h" gen "$work/$name.bin" --rows $same_rows -o "$work/$name.data" -q ||
+                { broken "data of $name"; continue; }
+            ;;
         esac
         last=$(last_layer "$work/$name.bin")
         plan "$work/card.json" "0-$last:cuda:$card"
@@ -208,8 +232,14 @@ if wanted same 60; then
         train_as $name card --plan "$work/card.json" && near $name card
         train_as $name both --plan "$work/both.json" && near $name both
         train_as $name again --plan "$work/card.json"
-        if diff -r "$work/$name.card" "$work/$name.again" >/dev/null; then told "$name: two runs on the card" 'the same' 'the same bytes'; else broken "$name: two runs on the card differ"; fi
-        echo "$name: $same_rows examples, start and all, examples/s: CPU $(rate "$work/$name.cpu.log"), card $(rate "$work/$name.card.log"), both $(rate "$work/$name.both.log")"
+        if diff -r "$work/$name.card" "$work/$name.again" >/dev/null; then
+            told "$name: two runs on the card" 'the same' 'the same bytes'
+        else
+            broken "$name: two runs on the card differ"
+        fi
+        rates="CPU $(rate "$work/$name.cpu.log"), card $(rate "$work/$name.card.log")"
+        rates="$rates, both $(rate "$work/$name.both.log")"
+        echo "$name: $same_rows examples, start and all, examples/s: $rates"
         rm -rf "$work/$name.cpu" "$work/$name.card" "$work/$name.both" "$work/$name.again"
     done
 fi
@@ -226,31 +256,45 @@ plans_of() {
     graph=$work/$name.bin
     case $name in
     ctrdnn*) data=$work/criteo ;;
-    *) data=$work/$name.plans && "$h" gen "$work/$name.bin" --rows $((rows / 2)) -o "$data" -q || { broken "data of $name"; return; } ;;
+    *)
+        data=$work/$name.plans && "$h" gen "$work/$name.bin" --rows $((rows / 2)) -o "$data" -q ||
+            { broken "data of $name"; return; }
+        ;;
     esac
     name=$1
-    if ! timeout "$(left 120)" "$h" plan "$graph" --cluster "$work/cluster" --data "$data" --no-cache --try $try_seconds --seconds $plan_seconds --instance-out "$work/instance" -o "$work/tried.plan" >"$work/tried" 2>"$work/err"; then
+    if ! timeout "$(left 120)" "$h" plan "$graph" --cluster "$work/cluster" \
+        --data "$data" --no-cache --try $try_seconds --seconds $plan_seconds \
+        --instance-out "$work/instance" -o "$work/tried.plan" >"$work/tried" 2>"$work/err"; then
         left_out "plans of $name" "$(tail -1 "$work/err")"
         return
     fi
     sed -n '/^tried /,$p' "$work/tried"
     : >"$work/rates"
     for method in tried auto cpu gpu heuristic inverse rl; do
-        [ $method = tried ] || timeout "$(left 30)" "$h" plan --instance "$work/instance" --method $method --seconds $plan_seconds -o "$work/$method.plan" -q >/dev/null 2>"$work/err" ||
+        [ $method = tried ] || timeout "$(left 30)" "$h" plan --instance "$work/instance" --method $method \
+                --seconds $plan_seconds -o "$work/$method.plan" -q >/dev/null 2>"$work/err" ||
             [ -s "$work/$method.plan" ] || { echo "$name, $method: $(cat "$work/err")"; continue; }
         # One that is slower than what the goal asks for, which is the best, is run all the same.
         sed -i 's/"feasible": false/"feasible": true/' "$work/$method.plan"
         # What is planned twice is trained once.
-        key=$(tr -d ' \n' <"$work/$method.plan" | sed 's/.*"stages":\[//' | grep -oE '"(first|last|type|k)":[0-9]+' | tr -d '\n')
+        key=$(tr -d ' \n' <"$work/$method.plan" | sed 's/.*"stages":\[//' |
+            grep -oE '"(first|last|type|k)":[0-9]+' | tr -d '\n')
         known=$(awk -v key="$key" '$4 == key { print $2; exit }' "$work/rates")
         if [ -z "$known" ]; then
-            if runs "$graph" "$data" "$work/log" --plan "$work/$method.plan"; then known=$(rate "$work/log"); else echo "$name, $method: its plan does not train"; continue; fi
+            if runs "$graph" "$data" "$work/log" --plan "$work/$method.plan"; then
+                known=$(rate "$work/log")
+            else
+                echo "$name, $method: its plan does not train"
+                continue
+            fi
             [ -z "${KEEP:-}" ] || cp "$work/log" "$KEEP/$name.$method.log"
         fi
         figure=throughput
         [ $method != tried ] || figure=measured
         echo "$method $known $(field $figure "$work/$method.plan") $key" >>"$work/rates"
-        echo "$name, $method: $(sed -n 's/^ *"device": "\(.*\)".*/\1/p' "$work/$method.plan" | tr '\n' ' ')$key: predicted $(number "$(field throughput "$work/$method.plan")" 0), measured $known examples/s"
+        devices=$(sed -n 's/^ *"device": "\(.*\)".*/\1/p' "$work/$method.plan" | tr '\n' ' ')
+        predicted=$(number "$(field throughput "$work/$method.plan")" 0)
+        echo "$name, $method: $devices$key: predicted $predicted, measured $known examples/s"
     done
     [ -z "${KEEP:-}" ] || cp "$work/instance" "$KEEP/$name.instance"
     of() { awk -v m=$1 -v c=$2 '$1 == m { print $c }' "$work/rates"; }
@@ -286,15 +330,23 @@ if wanted bench 30; then
     sizes='--repeats 5'
     [ $quick = no ] || sizes='--quick --repeats 2 --bytes 16KiB --shape 64x64x64'
     if timeout "$(left 120)" "$h" bench card --card "$card" $sizes --json >"$work/bench"; then
-        grep '"event":"bench"' "$work/bench" | sed -E 's/.*"name":"([^"]*)".*"unit":"([^"]*)".*"median":([^,]*),.*/\1|\3|\2|&/; s/\|[^|]*"share":([0-9.]*).*/|\1/; s/\|\{.*/|/' >"$work/shares"
-        awk -F'|' '{ printf "  %-42s %10.4g %-8s %s\n", $1, $2, $3, $4 == "" ? "" : sprintf("share %.2f", $4) }' "$work/shares"
+        grep '"event":"bench"' "$work/bench" |
+            sed -E 's/.*"name":"([^"]*)".*"unit":"([^"]*)".*"median":([^,]*),.*/\1|\3|\2|&/;
+                s/\|[^|]*"share":([0-9.]*).*/|\1/; s/\|\{.*/|/' >"$work/shares"
+        awk -F'|' '{ printf "  %-42s %10.4g %-8s %s\n", $1, $2, $3, $4 == "" ? "" : sprintf("share %.2f", $4) }' \
+            "$work/shares"
         # share_of NAMES WHAT ASKED: the least of these.
         share_of() {
             least=$(grep -E "$1" "$work/shares" | awk -F'|' '$4 != "" { print $4 }' | sort -g | head -1)
-            if [ -n "$least" ]; then told "$2" "$3" "$(number "$least")"; else left_out "$2" 'nothing to compare with here'; fi
+            if [ -n "$least" ]; then
+                told "$2" "$3" "$(number "$least")"
+            else
+                left_out "$2" 'nothing to compare with here'
+            fi
         }
         share_of '^copy' 'our copy, of the driver'\''s' ''
-        share_of '^(bf16|tf32) .*, M ([0-9]{4,}) N ([0-9]{4,}) K ([0-9]{4,})' 'own bf16 and tf32 products, the worst of M, N, K >= 1024, of cuBLASLt' '>= 0.7'
+        share_of '^(bf16|tf32) .*, M ([0-9]{4,}) N ([0-9]{4,}) K ([0-9]{4,})' \
+            'own bf16 and tf32 products, the worst of M, N, K >= 1024, of cuBLASLt' '>= 0.7'
         share_of '^bf16 .*, M ' 'bfloat16 products, the worst, of cuBLASLt on the same factors' ''
         share_of '^tf32 .*, M ' 'TF32 products, the worst, of cuBLASLt on the same factors' ''
         share_of '^f32 ' 'float32 products, the worst, of the card'\''s multiply-adds' ''
@@ -325,7 +377,8 @@ if wanted torch 80; then
             [ $name = ctrdnn2 ] || asked=1.2
             [ "$(left 40)" = 40 ] || { left_out "$name: PyTorch" 'no time'; continue; }
             # Told to end, it still says what it has found.
-            theirs=$(timeout -k 5 "$(left 90)" python3 tests/others/torch_card.py $name 2048 bf16 "$run_seconds" 2>"$work/err")
+            theirs=$(timeout -k 5 "$(left 90)" \
+                python3 tests/others/torch_card.py $name 2048 bf16 "$run_seconds" 2>"$work/err")
             [ -n "$theirs" ] || { left_out "$name: PyTorch" "$(tail -1 "$work/err")"; continue; }
             on_card $name bf16 2048 || { left_out "$name: ours" 'does not train'; continue; }
             echo "$name, bfloat16, batch 2048: ours, from text, $ours; PyTorch, batches in memory, $theirs examples/s"
@@ -354,17 +407,20 @@ if wanted start 30; then
     without=$(took "$h" "$work/ctrdnn.bin" --data "$work/few" --gpu off)
     with=$(took "$h" "$work/ctrdnn.bin" --data "$work/few" --gpu on)
     there=$(took "$h" "$work/ctrdnn.bin" --data "$work/few" --gpu on --plan "$work/card.json")
-    echo "devices $(took "$h" devices --gpu on) s; a tiny training without cards $without s, with --gpu on $with s, on the card $there s"
+    echo "devices $(took "$h" devices --gpu on) s; a tiny training without cards $without s," \
+        "with --gpu on $with s, on the card $there s"
     if started=$("$checks/driver_start" 2>/dev/null); then
         echo "the driver alone: cuInit ${started% *} s, a context ${started#* } s"
-        told 'a training with --gpu on starts later by, s beyond a bare cuInit' '<= 0.3' "$(number "$with - $without - ${started% *}")"
+        told 'a training with --gpu on starts later by, s beyond a bare cuInit' '<= 0.3' \
+            "$(number "$with - $without - ${started% *}")"
     else
         told 'a training with --gpu on starts later by, s, cuInit included' '<= 0.3' "$(number "$with - $without")"
     fi
 fi
 
 # --- busy ---
-# The share of the middle half of a run in which some stream has work: from a trace of one whose stages are all on the card.
+# The share of the middle half of a run in which some stream has work: from a trace of one whose stages are
+# all on the card.
 busy_share() {
     sed -nE 's/.*"cat":"(forward|backward|update)".*"ts":([0-9.]+),"dur":([0-9.]+).*/\2 \3/p' "$1" | sort -g | awk '
         { begin[NR] = $1; end[NR] = $1 + $2; if (end[NR] > last) last = end[NR] }
@@ -381,7 +437,8 @@ busy_share() {
 if wanted busy 15; then
     name=ctrdnn2
     if command -v nvidia-smi >/dev/null && [ $quick = no ]; then
-        timeout "$run_seconds" nvidia-smi --id="$card" --query-gpu=utilization.gpu --format=csv,noheader,nounits -l 1 >"$work/smi" 2>/dev/null &
+        timeout "$run_seconds" nvidia-smi --id="$card" --query-gpu=utilization.gpu \
+            --format=csv,noheader,nounits -l 1 >"$work/smi" 2>/dev/null &
         smi=$!
     else
         smi=

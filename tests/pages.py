@@ -4,10 +4,11 @@
     python3 tests/pages.py [HETERPS]       prints TAP; without a program what needs one is skipped
     python3 tests/pages.py --list          the commands of all pages that no test here runs, each with its reason
 
-Links resolve, tables are whole, the README is short, files and flags that are named exist, and the settings are the program's. Every
-command of a block of code that stands behind "$" is run, in the order of pages, in one folder and on less data, and what it prints is
-compared in shape: line by line, without numbers, units and times; "..." and "…" stand for any lines. A command that is not run, in a block
-or within a sentence or a table, has a reason, and every reason has a command."""
+Links resolve, tables are whole, the README is short, files and flags that are named exist, and the settings
+are the program's. Every command of a block of code that stands behind "$" is run, in the order of pages, in
+one folder and on less data, and what it prints is compared in shape: line by line, without numbers, units and
+times; "..." and "…" stand for any lines. A command that is not run, in a block or within a sentence or a
+table, has a reason, and every reason has a command."""
 import glob, os, re, subprocess, sys, tempfile
 
 root = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -22,13 +23,16 @@ count = failed = 0
 LESS = 15
 # Before the command that begins so: a shell's words.
 BEFORE = {
-    "heterps-run fsck model": "rm -rf model; heterps-run ctrdnn.bin --data train.tsv --out model -q --set checkpoint.every=25 "
-                              "--set checkpoint.keep=2 --set train.steps_max=30 && printf x | dd of=model/emb.30.rows bs=1 seek=100 conv=notrunc",
-    "heterps-run launch --local 3 -- graph.bin": "heterps-run compile samples/ctrdnn.cfg -o graph.bin -q --set train.lanes=16",
+    "heterps-run fsck model":
+        "rm -rf model; heterps-run ctrdnn.bin --data train.tsv --out model -q --set checkpoint.every=25 "
+        "--set checkpoint.keep=2 --set train.steps_max=30 && "
+        "printf x | dd of=model/emb.30.rows bs=1 seek=100 conv=notrunc",
+    "heterps-run launch --local 3 -- graph.bin":
+        "heterps-run compile samples/ctrdnn.cfg -o graph.bin -q --set train.lanes=16",
     "heterps-run graph.bin": "cp ctrdnn.bin graph.bin",
 }
-# A command that begins so is run with these flags, too, and of what it prints the lines from the first that has one text
-# to the first that has the other are compared.
+# A command that begins so is run with these flags, too, and of what it prints the lines from the first that
+# has one text to the first that has the other are compared.
 IN_PART = {"heterps-run bench": (" --quick --repeats 1", "medians of", "least - greatest")}
 # Of these lines only the first word is compared: what follows depends on what was slow.
 FREE_LINES = {"time", "life", "memory", "launch"}
@@ -36,25 +40,30 @@ FREE_LINES = {"time", "life", "memory", "launch"}
 NOT_RUN = [
     ("./build.sh demo", "long: a minute; CI runs its commands one by one"),
     ("./build.sh test", "long: CI is this command"),
-    ("heterps-run doctor ctrdnn.bin", "its output depends on this machine's memory; tests/e2e/test_doctor.sh runs doctor"),
-    ("heterps-run graph.bin --data train.tsv --out model --metrics", "it goes on until it is asked; tests/e2e/test_metrics.sh runs it"),
+    ("heterps-run doctor ctrdnn.bin",
+     "its output depends on this machine's memory; tests/e2e/test_doctor.sh runs doctor"),
+    ("heterps-run graph.bin --data train.tsv --out model --metrics",
+     "it goes on until it is asked; tests/e2e/test_metrics.sh runs it"),
     ("curl ", "it asks a server; tests/e2e/test_serve.sh, test_serve_learn.sh and test_metrics.sh do"),
     ("heterps-run serve", "a server; tests/e2e/test_serve.sh, test_serve_learn.sh and test_lean.sh run it"),
     ("heterps-run export graph.bin --model model --for serving", "tests/e2e/test_lean.sh runs it"),
     ("heterps-run compile samples/ctrdnn.cfg -o graph.bin", "tests/e2e/test_samples.sh compiles all samples"),
     ("heterps-run gen criteo --rows 100000 -o train.tsv", "tests/e2e/test_gen.sh runs it"),
     ("heterps-run key -o cluster.key", "tests/e2e/test_cluster_key.sh runs it"),
-    ("heterps-run graph.bin --data train.tsv --out model --nodes", "a cluster; tests/e2e/test_nodes.sh runs it on one machine"),
+    ("heterps-run graph.bin --data train.tsv --out model --nodes",
+     "a cluster; tests/e2e/test_nodes.sh runs it on one machine"),
     ("heterps-run launch --local 4 -- graph.bin", "long: four nodes; tests/e2e/test_nodes.sh runs fewer"),
     ("heterps-run launch --hosts", "a cluster; tests/e2e/test_hosts.sh runs it on hosts that are network namespaces"),
     ("heterps-run launch --local 3 -- model.bin", "two lines, and workers; tests/e2e/test_waves.sh runs it"),
-    ("heterps-run launch --local 3 -- doctor --cluster", "its link was cut by hand; tests/e2e/test_doctor_cluster.sh cuts it"),
+    ("heterps-run launch --local 3 -- doctor --cluster",
+     "its link was cut by hand; tests/e2e/test_doctor_cluster.sh cuts it"),
     ("torchrun", "a cluster, and a launcher of PyTorch's; tests/quality/torchrun.sh runs it"),
     ("srun", "a cluster, and Slurm; tests/quality/slurm.sh runs it"),
     ("mpiexec", "a cluster; tests/e2e/test_nodes.sh runs it on one machine"),
     ("heterps-run graph.bin --data 'http://", "an object store; tests/e2e/test_web.sh has a server"),
     ("heterps-run devices", "it tells of the machine; tests/e2e/test_devices.sh runs it"),
-    ("heterps-run plan ctrdnn.bin --cluster", "what it measures decides which plans it lists; tests/e2e/test_plan.sh runs it"),
+    ("heterps-run plan ctrdnn.bin --cluster",
+     "what it measures decides which plans it lists; tests/e2e/test_plan.sh runs it"),
 ]
 # Commands within a sentence or a table: how they begin, without "heterps-run" and without variables but TESTS and MODE,
 # and what keeps CI from running them as they stand there, or the tests that run one that begins so, which together name
@@ -66,7 +75,9 @@ INLINE = [
     ("TESTS=", "CI runs this test"),
     ("MODE={asan,tsan} ./build.sh test", "long; .ci/run runs those of its tests in which a sanitizer sees more"),
     ("./build.sh fuzz", "CI runs it"),
-    ("./build.sh bench", "CI runs it, and none of the programs that it builds: their figures take minutes, on a machine without other work"),
+    ("./build.sh bench",
+     "CI runs it, and none of the programs that it builds: their figures take minutes, on a machine without "
+     "other work"),
     ("./build.sh install", "tests/e2e/test_install.sh runs it"),
     ("./build.sh", "CI runs it with a verb, by gcc and, for ./build.sh fuzz, by clang"),
     ("./build.sh card", "a card: it builds what tests/gpu.sh runs there"),
@@ -90,14 +101,16 @@ INLINE = [
     ("sh tests/quality/{web,slurm}.sh", "a root's rights, for namespaces, and another program, nginx or Slurm"),
     ("sh tests/quality/{mpi,torchrun,prometheus}.sh", "another program: Open MPI, PyTorch's torchrun or Prometheus"),
     ("sh tests/quality/gowalla.sh", "real data, Gowalla's check-ins, and minutes"),
-    ("sh tests/quality/{apart,nodes,nodes_use,stages}.sh", "long: dozens of trainings; tests/e2e/test_nodes.sh kills nodes a few times"),
+    ("sh tests/quality/{apart,nodes,nodes_use,stages}.sh",
+     "long: dozens of trainings; tests/e2e/test_nodes.sh kills nodes a few times"),
     ("sh tests/quality/members.sh", "long: 100,000 seeds, of which tests/engine/node/test_member.c has 500"),
     ("sh tests/quality/learn_crash.sh", "long: 300 crashes, of which tests/e2e/test_serve_learn.sh has 6"),
     ("sh tests/quality/{exact,hostile,nodes_samples,nodes_speed,pairs,reduce,soak}.sh", "minutes, of soak.sh an hour"),
     ("sh tests/quality/{bytes,twice}.sh", "it compares two programs, or two builds, and takes minutes"),
     ("python3 tests/quality/mutate.py", "hours; tests/e2e/test_mutate.sh runs it on a tree of one function"),
     ("python3 tests/quality/{loss,serve_load,waves_auc}.py", QUIET),
-    ("python3 tests/quality/{defaults,trees_import,trees_others,trees_sst}.py DATA", "real data, and minutes; PyTorch or others, which it is compared with"),
+    ("python3 tests/quality/{defaults,trees_import,trees_others,trees_sst}.py DATA",
+     "real data, and minutes; PyTorch or others, which it is compared with"),
     ("… --only", "the command of the line above it"),
     ("grep -rE", "this test looks for its words"),
     ("grep -o", "a figure of a trace; tests/e2e/test_trace_nodes.sh reads the same"),
@@ -188,11 +201,13 @@ def prose_of(page):
 def spans_of(page):
     """[(line number, code within a sentence or a table)]; a span that crosses a line has a blank there."""
     prose = "\n".join(prose_of(page))
-    return [(prose.count("\n", 0, m.start()) + 1, re.sub(r"\s*\n\s*", " ", m[1])) for m in re.finditer(r"`((?:[^`\n]|\n(?!\s*\n))+)`", prose)]
+    return [(prose.count("\n", 0, m.start()) + 1, re.sub(r"\s*\n\s*", " ", m[1]))
+            for m in re.finditer(r"`((?:[^`\n]|\n(?!\s*\n))+)`", prose)]
 
 
 def slugs(page):
-    return {re.sub(r"[^\w\- ]", "", h.lower()).strip().replace(" ", "-") for line in prose_of(page) for h in re.findall(r"^#+ (.*)", line)}
+    return {re.sub(r"[^\w\- ]", "", h.lower()).strip().replace(" ", "-") for line in prose_of(page)
+            for h in re.findall(r"^#+ (.*)", line)}
 
 
 # --- links and tables
@@ -210,11 +225,13 @@ for page in PAGES:
             elif anchor and (to not in text or anchor not in slugs(to)):
                 wrong.append(f"{page}:{n}: {to} has no header #{anchor}")
 check("links of all pages resolve", wrong)
-linked = {os.path.normpath(os.path.join(os.path.dirname(p), t.partition("#")[0])) for p in PAGES for t in re.findall(r"\]\(([^)\s]+)\)", text[p])}
+linked = {os.path.normpath(os.path.join(os.path.dirname(p), t.partition("#")[0])) for p in PAGES
+          for t in re.findall(r"\]\(([^)\s]+)\)", text[p])}
 check("every page is linked from another one", [page for page in PAGES if page not in linked])
 
 samples = [f for f in glob.glob("samples/*") if f != "samples/README.md"]
-check("every sample is linked from samples/README.md", [f for f in samples if f"({os.path.basename(f)})" not in text["samples/README.md"]])
+check("every sample is linked from samples/README.md",
+      [f for f in samples if f"({os.path.basename(f)})" not in text["samples/README.md"]])
 
 wrong = []
 for page in PAGES:
@@ -226,7 +243,8 @@ for page in PAGES:
         last = cells
 check("headers have one empty line above them, and there are never two", [
     f"{page}:{n}" for page in PAGES for n, (above, line) in enumerate(zip(prose_of(page), prose_of(page)[1:]), 2)
-    if line.startswith("#") and above and not above.startswith("<!--") or not text[page].splitlines()[n - 2] and not text[page].splitlines()[n - 1]])
+    if line.startswith("#") and above and not above.startswith("<!--") or not text[page].splitlines()[n - 2]
+    and not text[page].splitlines()[n - 1]])
 check("each line of a table has as many cells as the one before", wrong)
 lines = text["README.md"].count("\n")
 check(f"README.md has at most {README_LINES} lines", [f"it has {lines}"] if lines > README_LINES else [])
@@ -264,7 +282,8 @@ def flags_wrong(words):
         return f"no verb {words[0]}"
     for word in words:
         word = word.strip("[]").partition("=")[0]
-        if re.match(r"--[a-z]|-[a-z]$", word) and word not in EXTRA.get(verb, flags.get(verb, set())) | {"--help", "--version"}:
+        if (re.match(r"--[a-z]|-[a-z]$", word)
+                and word not in EXTRA.get(verb, flags.get(verb, set())) | {"--help", "--version"}):
             return f"{verb} has no flag {word}"
     return None
 
@@ -289,21 +308,25 @@ def reason_of(command):
     """The one of reasons() that a command within a sentence or a table begins with, the longest, or (None, None)."""
     command = re.sub(r"^[^|]*\| (?=heterps-run )", "", command)
     command = re.sub(r"^(?:(?!TESTS=|MODE=)[A-Z_]+=(?:'[^']*'|\S+) )+", "", command).removeprefix("heterps-run ")
-    fitting = [(start, why) for start, why in reasons() if re.match(re.escape(start) + (r"(?![\w-])" if start[-1].isalnum() else ""), command)]
+    fitting = [(start, why) for start, why in reasons()
+               if re.match(re.escape(start) + (r"(?![\w-])" if start[-1].isalnum() else ""), command)]
     return max(fitting, key=lambda reason: len(reason[0]), default=(None, None))
 
 
 inline, wrong = [], []
 for page in PAGES:
     for n, span in spans_of(page):
-        m = re.match(r"(?:[^|]*\| |(?:[A-Z_]+=\S+ )*)heterps-run (.*)", span) or re.match(rf"((?:GRAPH|{'|'.join(flags)}) \S.*)", span)
+        m = (re.match(r"(?:[^|]*\| |(?:[A-Z_]+=\S+ )*)heterps-run (.*)", span)
+             or re.match(rf"((?:GRAPH|{'|'.join(flags)}) \S.*)", span))
         if m and (why := flags_wrong(words_of(m[1]))):
             wrong.append(f"{page}:{n}: {span}: {why}")
-        if m or re.match(r"(?:[A-Z_]+=(?:'[^']*'|\S+) )*(?:\./build\.sh|sh|python3|curl|torchrun|srun|mpiexec|grep|systemctl|build/\S+)(?: |$)|… --", span):
+        if m or re.match(r"(?:[A-Z_]+=(?:'[^']*'|\S+) )*(?:\./build\.sh|sh|python3|curl|torchrun|srun|mpiexec|grep|"
+                         r"systemctl|build/\S+)(?: |$)|… --", span):
             inline.append((page, n, span, reason_of(span)))
         if m := re.match(r"grep -rE '(.*)'$", span):
             for word in m[1].split("|"):
-                if not any(re.search(word, open(source, encoding="utf-8").read()) for source in glob.glob("[!bt]*/**/*.[ch]", recursive=True)):
+                if not any(re.search(word, open(source, encoding="utf-8").read())
+                           for source in glob.glob("[!bt]*/**/*.[ch]", recursive=True)):
                     wrong.append(f"{page}:{n}: {span}: no source has {word}")
         if re.match(r"(TESTS|MODE)=", span) and (m := re.match(r"TESTS='?([^' ]+)'? \./build\.sh test", span)):
             tests = glob.glob("tests/**/test_*", recursive=True)
@@ -320,9 +343,11 @@ for page in PAGES:
             continue
         has_prompt = any(line.startswith("$ ") for line in block)
         for i, line in enumerate(block):
-            m = re.match(r"\$ (.*)", line) if has_prompt else re.match(rf"({'' if language == 'sh' else PROGRAMS}.*)", line)
+            m = (re.match(r"\$ (.*)", line) if has_prompt
+                 else re.match(rf"({'' if language == 'sh' else PROGRAMS}.*)", line))
             if m:
-                end = next((j for j in range(i + 1, len(block)) if block[j].startswith("$ ") or not has_prompt), len(block))
+                end = next((j for j in range(i + 1, len(block)) if block[j].startswith("$ ")
+                            or not has_prompt), len(block))
                 why = next((reason for start, reason in NOT_RUN if m[1].startswith(start)), None)
                 commands.append((page, begin + i, m[1], block[i + 1:end] if has_prompt else None, why))
                 if m[1].startswith("heterps-run ") and (fault := flags_wrong(words_of(m[1])[1:])):
@@ -330,14 +355,17 @@ for page in PAGES:
                 if why is None and not has_prompt:
                     wrong.append(f"{page}:{begin + i}: {m[1]}: give it a prompt ($) to be run, or a reason in NOT_RUN")
 check("every command of a block is run here or has its reason", wrong)
-check("every command within a sentence or a table has its reason", [f"{page}:{n}: {span}: give it a reason in INLINE" for page, n, span, (start, _) in inline if not start])
-used = {start for _, _, _, (start, _) in inline} | {start.removeprefix("heterps-run ") for start, _ in NOT_RUN if any(c[2].startswith(start) for c in commands)}
+check("every command within a sentence or a table has its reason",
+      [f"{page}:{n}: {span}: give it a reason in INLINE" for page, n, span, (start, _) in inline if not start])
+used = ({start for _, _, _, (start, _) in inline}
+        | {start.removeprefix("heterps-run ") for start, _ in NOT_RUN if any(c[2].startswith(start) for c in commands)})
 check("every reason is of a command", [start for start, _ in reasons() if start not in used])
 
 
 def tests_of(why):
     """The files of tests that a reason names; one without a folder lies in tests/e2e."""
-    return [name if "/" in name else f"tests/e2e/{name}" for name in re.findall(r"tests/\S+\.(?:sh|c)\b|\btest_\w+\.(?:sh|c)\b", why)]
+    return [name if "/" in name else f"tests/e2e/{name}"
+            for name in re.findall(r"tests/\S+\.(?:sh|c)\b|\btest_\w+\.(?:sh|c)\b", why)]
 
 
 def names_of(span):
@@ -356,12 +384,14 @@ def names_of(span):
     return found
 
 
-wrong = [f"{start}: there is no {test}" for start, why in reasons() for test in tests_of(why) if not os.path.isfile(test)]
+wrong = [f"{start}: there is no {test}" for start, why in reasons()
+         for test in tests_of(why) if not os.path.isfile(test)]
 for page, n, span, (start, why) in inline:
     if why and tests_of(why) and re.search(r"\bruns? it\b", why):
         told = "".join(open(test, encoding="utf-8").read() for test in tests_of(why) if os.path.isfile(test))
         missing = [name for name in names_of(span) if not re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", told)]
-        wrong += [f"{page}:{n}: {span}: {' and '.join(tests_of(why))} does not name {', '.join(missing)}"] if missing else []
+        wrong += ([f"{page}:{n}: {span}: {' and '.join(tests_of(why))} does not name {', '.join(missing)}"]
+                  if missing else [])
 check("tests that reasons name exist, and name what they run", wrong)
 
 if "--list" in sys.argv:
@@ -389,9 +419,11 @@ def shapes(lines):
             found[-1] += " " + shape(rest)
         elif rest.strip():
             found.append(shape(line))
-    found = [f if (f.split() or [""])[1 if f.startswith("[") and " " in f else 0].strip() not in FREE_LINES else " ".join(f.split()[:2 if f.startswith("[") else 1])
+    found = [f if (f.split() or [""])[1 if f.startswith("[") and " " in f else 0].strip() not in FREE_LINES
+             else " ".join(f.split()[:2 if f.startswith("[") else 1])
              for f in found]
-    return [f for i, f in enumerate(found) if i == 0 or f != found[i - 1] and not (f.split()[0] == "progress" == found[i - 1].split()[0])]
+    return [f for i, f in enumerate(found) if i == 0 or f != found[i - 1]
+            and not (f.split()[0] == "progress" == found[i - 1].split()[0])]
 
 
 def between(lines, first, last):
@@ -424,7 +456,8 @@ def differs(expected, found):
     return None
 
 
-print(f"# {sum(1 for c in commands if c[4])} of {len(commands)} commands in blocks are not run here, each with its reason: python3 tests/pages.py --list")
+print(f"# {sum(1 for c in commands if c[4])} of {len(commands)} commands in blocks are not run here, each with its "
+      "reason: python3 tests/pages.py --list")
 program = next((a for a in sys.argv[1:] if not a.startswith("-")), None)
 if program is None:
     if "--list" not in sys.argv:
@@ -439,13 +472,15 @@ else:
         environment = {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}"}
 
         def run(command):
-            return subprocess.run(["sh", "-c", command], cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            return subprocess.run(["sh", "-c", command], cwd=folder, env=environment,
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT, text=True, timeout=120)
 
         settings = run("heterps-run help settings.md").stdout
         reference = text["cfg/README.md"].partition("<!-- settings -->\n")[2]
         check("the settings of cfg/README.md are those of the program", [] if settings == reference and settings else
-              [next((f"{a!r} is not {b!r}" for a, b in zip(reference.splitlines(), settings.splitlines()) if a != b), "one is longer")])
+              [next((f"{a!r} is not {b!r}" for a, b in zip(reference.splitlines(), settings.splitlines()) if a != b),
+                    "one is longer")])
         for page, n, command, expected, why in commands:
             if why or expected is None:
                 continue

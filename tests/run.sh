@@ -1,8 +1,9 @@
 #!/bin/sh
 # Usage: [TESTS=PATTERN] sh tests/run.sh BUILD_DIR PROGRAM...
-# Runs every test program named and every tests/*/test_*.sh whose path matches the extended regular expression PATTERN, each within its time limit, and
-# counts. As many run at a time as there are processors; beside them, one by one, those that tests/waiting lists, which hardly compute; behind
-# them, one by one, those of tests/alone.
+# Runs every test program named and every tests/*/test_*.sh whose path matches the extended regular expression
+# PATTERN, each within its time limit, and counts. As many run at a time as there are processors; beside them,
+# one by one, those that tests/waiting lists, which hardly compute; behind them, one by one, those of
+# tests/alone.
 # A program prints TAP ("ok 1 - name", "not ok 2 - name", "ok 3 - name # SKIP why"); one that dies without saying
 # "not ok", or says nothing, counts as one failure; exit status 77 with nothing printed as one skip.
 # Last line: N passed, N failed, N skipped. Exit status 1 if anything failed.
@@ -31,7 +32,8 @@ one() {
     elif [ $status = 0 ] && [ $((ok + skip + bad)) = 0 ]; then bad=1; echo "printed no result" >>"$log"; fi
     echo "$ok $bad $skip" >>"$out/counts"
     {
-        printf '%-58s %3d ok %3d failed %3d skipped %4d s, %d of the processor\n' "$name" $ok $bad $skip $(($(date +%s) - begin)) "$computed"
+        printf '%-58s %3d ok %3d failed %3d skipped %4d s, %d of the processor\n' \
+            "$name" $ok $bad $skip $(($(date +%s) - begin)) "$computed"
         if [ $bad != 0 ]; then sed 's/^/    /' "$log" | grep -vE '^ +ok ' | tail -40; echo "    exit status $status"; fi
         grep -iE '^(not )?ok .*# *skip' "$log" | sed -E 's/^(not )?ok [0-9]* *-* */    skipped: /'
         grep '^# ' "$log" | grep -v '^# ok - tests' | sed 's/^# /    /'
@@ -79,5 +81,8 @@ xargs -r -n1 -P"$(nproc)" sh tests/run.sh --one "$out" <"$out/together"
 wait
 xargs -r -n1 sh tests/run.sh --one "$out" <"$out/alone"
 awk '{ passed += $1; failed += $2; skipped += $3 }
-    END { if (!NR) print "no test matches " pattern >"/dev/stderr"
-          printf "%d passed, %d failed, %d skipped\n", passed, failed + !NR, skipped; exit NR == 0 || failed != 0 }' pattern="$pattern" "$out/counts"
+    END {
+        if (!NR) print "no test matches " pattern >"/dev/stderr"
+        printf "%d passed, %d failed, %d skipped\n", passed, failed + !NR, skipped
+        exit NR == 0 || failed != 0
+    }' pattern="$pattern" "$out/counts"

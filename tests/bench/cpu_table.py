@@ -1,22 +1,25 @@
 #!/usr/bin/python3
-"""Compares heterps-run with the machine's limits and with what one would use instead, on this machine, and prints a table: what, against
-what, the figure asked for, the figure found, the command that gives it.
+"""Compares heterps-run with the machine's limits and with what one would use instead, on this machine, and
+prints a table: what, against what, the figure asked for, the figure found, the command that gives it.
 
     python3 tests/bench/cpu_table.py [--rounds 5] [--only PATTERN] [--wrap 'nice -n -10'] [--markdown] [--list]
 
-Both sides of a line run in turn, a round after the other, and medians count; `heterps-run bench` does that by itself for limits. --wrap is
-put before every command that is timed. Each side counts with the best of its configurations: the first round tries all, the others repeat
-that one. What is not installed is left out, with the reason. Takes about half an hour whole; `--only ctrdnn1` some minutes.
+Both sides of a line run in turn, a round after the other, and medians count; `heterps-run bench` does that by
+itself for limits. --wrap is put before every command that is timed. Each side counts with the best of its
+configurations: the first round tries all, the others repeat that one. What is not installed is left out, with
+the reason. Takes about half an hour whole; `--only ctrdnn1` some minutes.
 
 Needs ./heterps-run; and, each for its lines,
-    OTHERS    a folder (default ../shared/peers) with gemm_dn, gemm_xs (products by oneDNN and LIBXSMM) and torch_ctr.py (PyTorch on batches in memory)
+    OTHERS    a folder (default ../shared/peers) with gemm_dn, gemm_xs (products by oneDNN and LIBXSMM) and
+              torch_ctr.py (PyTorch on batches in memory)
     PYTHON    an interpreter (default /usr/bin/python3) with torch, and numba for its compiled parser
     dnnl.h    of oneDNN 2, to compile tests/others/fc_onednn.c
 
-PyTorch is run as it comes, and tuned: OpenBLAS with OpenMP, so that there is one pool of threads, the kernels of its greatest instruction set
-forced, its threads bound. Bound threads hand their one core down to a DataLoader's processes and to a thread that parses, so from a text file
-it is run bound and not. gemm_dn and gemm_xs go by the clock on the wall and one thread of ours by its own, so their line wants a machine
-that nobody else uses. Ours trains with micro-batches of up to 2048 examples, as suits a plan of one stage."""
+PyTorch is run as it comes, and tuned: OpenBLAS with OpenMP, so that there is one pool of threads, the kernels
+of its greatest instruction set forced, its threads bound. Bound threads hand their one core down to a
+DataLoader's processes and to a thread that parses, so from a text file it is run bound and not. gemm_dn and
+gemm_xs go by the clock on the wall and one thread of ours by its own, so their line wants a machine that
+nobody else uses. Ours trains with micro-batches of up to 2048 examples, as suits a plan of one stage."""
 import glob
 import os
 import re
@@ -64,7 +67,8 @@ class Table(table.Table):
 
     def products(self, precision):
         shares = self.once(f"products {precision}", lambda: [
-            f["share"] for f in self.bench(f"gemm --threads 1 --precision {precision} --repeats {self.rounds}") if "step" not in f["name"]])
+            f["share"] for f in self.bench(f"gemm --threads 1 --precision {precision} --repeats {self.rounds}")
+            if "step" not in f["name"]])
         return {"median": median(shares), "worst": min(shares)}
 
     def share(self, arguments):
@@ -75,12 +79,14 @@ class Table(table.Table):
         return next(f["median"] for f in self.bench(f"parse criteo --repeats {self.rounds}") if f["unit"] == "GB/s")
 
     def flops(self, model, precision):
-        return self.bench(f"train {model} --threads 2 --precision {precision} --set train.micro={MICRO} --repeats {self.rounds}")[0]["share"]
+        return self.bench(f"train {model} --threads 2 --precision {precision} --set train.micro={MICRO} "
+                          f"--repeats {self.rounds}")[0]["share"]
 
     # --- other programs of products ----------------------------------------------------------------------------
 
     def products_others(self):
-        programs = [[os.path.join(OTHERS, "gemm_dn"), "1", "0", "0", packed] for packed in "01"] + [[os.path.join(OTHERS, "gemm_xs"), "1"]]
+        programs = ([[os.path.join(OTHERS, "gemm_dn"), "1", "0", "0", packed] for packed in "01"]
+                    + [[os.path.join(OTHERS, "gemm_xs"), "1"]])
         programs = [p for p in programs if os.access(p[0], os.X_OK)]
         if not programs:
             raise Skip(f"neither gemm_dn nor gemm_xs in {OTHERS}")
@@ -94,7 +100,8 @@ class Table(table.Table):
                     shape = re.search(r"M=(\d+) N=(\d+):", line)
                     for k, rate in re.findall(r" K(\d+)=(\d+)", line) if shape else []:
                         found.setdefault((int(shape[1]), int(shape[2]), int(k)), []).append(float(rate))
-        return median([median(rates) / max(median(found[shape]) for found in theirs if shape in found) for shape, rates in ours.items()])
+        return median([median(rates) / max(median(found[shape]) for found in theirs if shape in found)
+                       for shape, rates in ours.items()])
 
     def step_other(self):
         program = os.path.join(self.folder, "fc_onednn")
@@ -104,7 +111,8 @@ class Table(table.Table):
             raise Skip("tests/others/fc_onednn.c does not compile: apt-get install libdnnl-dev")
         ours, theirs = {}, {}
         for _ in range(self.rounds):
-            for f in self.bench("gemm --threads 1 --precision f32 --repeats 1 " + " ".join("--shape {}x{}x{}".format(*shape) for shape in STEPS)):
+            for f in self.bench("gemm --threads 1 --precision f32 --repeats 1 "
+                                + " ".join("--shape {}x{}x{}".format(*shape) for shape in STEPS)):
                 if "step" in f["name"]:
                     ours.setdefault((f["M"], f["N"], f["K"]), []).append(f["median"])
             shapes = [str(number) for shape in ours for number in map(int, shape)]
@@ -138,13 +146,15 @@ class Table(table.Table):
             return self.bench(f"train {model} --threads 2 --precision {precision} --repeats 1 {sets}")[0]["median"]
 
         def torch(batch, environment):
-            command = [PYTHON, program, name, str(batch), "2", "adagrad", "single"] + (["bf16"] if precision == "bf16" else [])
+            command = ([PYTHON, program, name, str(batch), "2", "adagrad", "single"]
+                       + (["bf16"] if precision == "bf16" else []))
             return self.rate(r"(\d+) samples/s", command, {"SECS": "3", **environment})
 
         def measure():
             ours, theirs, plain = self.turns(*({b: lambda b=b, f=f: f(b) for b in BATCHES} for f in (
                 heterps, lambda b: torch(b, environment), lambda b: torch(b, PLAIN))))
-            print(f"    {model} {precision}: ours {ours:,.0f}, PyTorch tuned {theirs:,.0f}, as it comes {plain:,.0f} samples/s", file=sys.stderr)
+            print(f"    {model} {precision}: ours {ours:,.0f}, PyTorch tuned {theirs:,.0f}, "
+                  f"as it comes {plain:,.0f} samples/s", file=sys.stderr)
             return ours / theirs, ours / plain
         return self.once(f"train {model} {precision}", measure)[0 if tuned else 1]
 
@@ -152,7 +162,8 @@ class Table(table.Table):
         """Ours on two cores over ours on one, whose threads all share that one."""
         def rate(threads):
             prefix = one_core() if threads == 1 else []
-            return self.bench(f"train {model} --threads {threads} --precision f32 --set train.micro={MICRO} --repeats 1", prefix)[0]["median"]
+            return self.bench(f"train {model} --threads {threads} --precision f32 --set train.micro={MICRO} "
+                              "--repeats 1", prefix)[0]["median"]
 
         one, two = self.turns({1: lambda: rate(1)}, {2: lambda: rate(2)})
         return two / one
@@ -170,7 +181,8 @@ class Table(table.Table):
 
     def ours_from_text(self, threads):
         path, graph = self.text()
-        command = (one_core() if threads == 1 else []) + [HETERPS, graph, "--data", path, "--threads", str(threads), "--log", "json"]
+        command = ((one_core() if threads == 1 else []) + [HETERPS, graph, "--data", path,
+                                                           "--threads", str(threads), "--log", "json"])
         return self.rate(r'"event":"done".*"samples_per_s":([\d.]+)', command)
 
     def end_to_end(self, readers):
@@ -183,7 +195,8 @@ class Table(table.Table):
             command = [PYTHON, "tests/others/torch_ctrdnn1.py", path, reader, str(threads), "2048", "6"]
             return self.rate(r"^(\d+)$", command, {**environment, **bound})
 
-        configurations = {(*reader, bool(bound)): lambda r=reader, b=bound: torch(*r, b) for reader in readers for bound in (PLAIN, BOUND)}
+        configurations = {(*reader, bool(bound)): lambda r=reader, b=bound: torch(*r, b) for reader in readers
+                          for bound in (PLAIN, BOUND)}
         ours, theirs = self.turns({"": lambda: self.ours_from_text(2)}, configurations)
         print(f"    ctrdnn1 from text: ours {ours:,.0f}, PyTorch {theirs:,.0f} samples/s", file=sys.stderr)
         return ours / theirs
@@ -200,29 +213,43 @@ def rows():
     bench = "heterps-run bench "
     limit = "measured peak of FMA"
     pairs = "measured peak of VDPBF16PS or FMA"
-    yield "float32 products, one core: median", limit, 0.90, lambda t: t.products("f32")["median"], bench + "gemm --threads 1 --precision f32"
+    yield ("float32 products, one core: median", limit, 0.90, lambda t: t.products("f32")["median"],
+           bench + "gemm --threads 1 --precision f32")
     yield "the same: worst", limit, 0.80, lambda t: t.products("f32")["worst"], "the same"
-    yield "float32 products, one core", "best of oneDNN, LIBXSMM", 0.97, Table.products_others, "cpu_table.py --only LIBXSMM"
-    yield "bfloat16 products, one core: median", pairs, 0.88, lambda t: t.products("bf16")["median"], bench + "gemm --threads 1 --precision bf16"
-    yield "fc forward + backward + update", "oneDNN's three products and separate passes", 1.10, Table.step_other, "cpu_table.py --only separate"
+    yield ("float32 products, one core", "best of oneDNN, LIBXSMM", 0.97, Table.products_others,
+           "cpu_table.py --only LIBXSMM")
+    yield ("bfloat16 products, one core: median", pairs, 0.88, lambda t: t.products("bf16")["median"],
+           bench + "gemm --threads 1 --precision bf16")
+    yield ("fc forward + backward + update", "oneDNN's three products and separate passes", 1.10, Table.step_other,
+           "cpu_table.py --only separate")
     for subject in ("gather", "update"):
-        yield f"{subject} of resolved rows, 64 B and 256 B, one core: worst", "random rows of the same table", 0.90, lambda t, s=subject: t.share(f"{s} --threads 1"), bench + f"{subject} --threads 1"
+        yield (f"{subject} of resolved rows, 64 B and 256 B, one core: worst", "random rows of the same table", 0.90,
+               lambda t, s=subject: t.share(f"{s} --threads 1"), bench + f"{subject} --threads 1")
     yield "look-up of 50 M keys, one core", "random rows of 64 B", 0.70, lambda t: t.share("lookup"), bench + "lookup"
     yield "Criteo text to micro-batches, one core", "GB/s", 1.0, Table.parse, bench + "parse criteo"
-    for model, precisions in (("ctrdnn", {"f32": 2.0, "bf16": 2.0}), ("ctrdnn1", {"f32": 4.0}), ("ctrdnn2", {"f32": 1.2, "bf16": 1.5})):
+    for model, precisions in (("ctrdnn", {"f32": 2.0, "bf16": 2.0}), ("ctrdnn1", {"f32": 4.0}),
+                              ("ctrdnn2", {"f32": 1.2, "bf16": 1.5})):
         for precision, wanted in precisions.items():
             for tuned in (True, False):
-                yield (f"{model} {precision}, Adagrad, two cores, batches in memory", "PyTorch, tuned" if tuned else "PyTorch as it comes",
-                       wanted if tuned else None, lambda t, m=model, p=precision, u=tuned: t.training(m, p, u), f"cpu_table.py --only '{model} {precision}'")
-    yield "ctrdnn f32, two cores, batches in memory", "one core", None, lambda t: t.gang("ctrdnn"), "cpu_table.py --only 'memory . one core'"
+                yield (f"{model} {precision}, Adagrad, two cores, batches in memory",
+                       "PyTorch, tuned" if tuned else "PyTorch as it comes",
+                       wanted if tuned else None, lambda t, m=model, p=precision, u=tuned: t.training(m, p, u),
+                       f"cpu_table.py --only '{model} {precision}'")
+    yield ("ctrdnn f32, two cores, batches in memory", "one core", None, lambda t: t.gang("ctrdnn"),
+           "cpu_table.py --only 'memory . one core'")
     for model, wanted in (("ctrdnn", (0.75, 0.60)), ("ctrdnn2", (0.82, 0.77)), ("dcnv2", (None, 0.60))):
         for precision, share, peak in zip(("f32", "bf16"), wanted, (limit, pairs)):
             if share:
-                yield (f"{model} {precision}, two cores: operations", peak, share, lambda t, m=model, p=precision: t.flops(m, p),
+                yield (f"{model} {precision}, two cores: operations", peak, share,
+                       lambda t, m=model, p=precision: t.flops(m, p),
                        bench + f"train {model} --threads 2 --precision {precision} --set train.micro={MICRO}")
-    yield "ctrdnn1 from a Criteo text file, two cores", "PyTorch, DataLoader", 14.5, lambda t: t.end_to_end([("dl0", 2), ("dl1", 1), ("dl2", 1)]), "cpu_table.py --only DataLoader"
-    yield "ctrdnn1 from a Criteo text file, two cores", "PyTorch, parser compiled by numba", 3.5, lambda t: t.end_to_end([("numba", 2), ("numba_thread", 2), ("numba_thread", 1)]), "cpu_table.py --only numba"
-    yield "ctrdnn1 from a Criteo text file, two cores", "one core", 1.9, Table.two_cores, "cpu_table.py --only 'file.*one core$'"
+    yield ("ctrdnn1 from a Criteo text file, two cores", "PyTorch, DataLoader", 14.5,
+           lambda t: t.end_to_end([("dl0", 2), ("dl1", 1), ("dl2", 1)]), "cpu_table.py --only DataLoader")
+    yield ("ctrdnn1 from a Criteo text file, two cores", "PyTorch, parser compiled by numba",
+           3.5, lambda t: t.end_to_end([("numba", 2), ("numba_thread", 2), ("numba_thread", 1)]),
+           "cpu_table.py --only numba")
+    yield ("ctrdnn1 from a Criteo text file, two cores", "one core", 1.9, Table.two_cores,
+           "cpu_table.py --only 'file.*one core$'")
 
 
 if __name__ == "__main__":

@@ -3,21 +3,25 @@
 
     python3 tests/bench/figure11.py [--program ./heterps-run] [--rounds 3] [--seconds 4] [--models ctrdnn,…]
 
-Two types of one core each: one takes 4 times as long in fully connected layers, the other in embedding layers. Each model is profiled, planned
-by every method, and every distinct plan is trained, in turn, several rounds; rates are medians. To the methods that tell CPUs from accelerators the
-second type is shown as an accelerator. Printed: predicted and measured samples a second, the measured cost over that of `auto`."""
+Two types of one core each: one takes 4 times as long in fully connected layers, the other in embedding
+layers. Each model is profiled, planned by every method, and every distinct plan is trained, in turn, several
+rounds; rates are medians. To the methods that tell CPUs from accelerators the second type is shown as an
+accelerator. Printed: predicted and measured samples a second, the measured cost over that of `auto`."""
 import argparse, json, os, statistics, subprocess, sys, tempfile
 
 SLOW = {"a": "fc 4", "b": "embedding 4"}
-CLUSTER = "".join(f"[type {name}]\ndevice = cpu\nprice_per_hour = 0.04\nlimit = 1\nslow = {slow}\n" for name, slow in SLOW.items())
+CLUSTER = "".join(f"[type {name}]\ndevice = cpu\nprice_per_hour = 0.04\nlimit = 1\nslow = {slow}\n"
+                  for name, slow in SLOW.items())
 GOAL = "[goal]\nthroughput = max\n"
-METHODS = ["auto", "rl", "rl-rnn", "rl+polish", "climb", "bo", "genetic", "greedy", "cpu", "gpu", "heuristic", "inverse"]
+METHODS = ["auto", "rl", "rl-rnn", "rl+polish", "climb", "bo", "genetic", "greedy", "cpu",
+           "gpu", "heuristic", "inverse"]
 
 
 def model(fields_dim, units):
     """A click model: embeddings of 26 fields, layers of these widths."""
     text = ("[model]\nname = m\n[data]\nformat = criteo\nlabel = label\ndense = I1..I13\nsparse = C1..C26\n"
-            f"[table emb]\ndim = {fields_dim}\n[embedding e]\ntable = emb\ninput = sparse\n[concat x]\ninput = e, dense\n")
+            f"[table emb]\ndim = {fields_dim}\n[embedding e]\ntable = emb\ninput = sparse\n"
+            "[concat x]\ninput = e, dense\n")
     last = "x"
     for i, width in enumerate(units):
         text += f"[fc h{i}]\ninput = {last}\nunits = {width}\nactivation = relu\n"
@@ -38,7 +42,8 @@ def run(*command):
 
 
 def measured(program, graph, plan, data, steps):
-    out = run(program, graph, "--plan", plan, "--data", data, "--log", "json", "--set", f"train.steps_max={steps}", "--set", "train.epochs=1000")
+    out = run(program, graph, "--plan", plan, "--data", data, "--log", "json", "--set", f"train.steps_max={steps}",
+              "--set", "train.epochs=1000")
     progress = [e for e in map(json.loads, out.splitlines()) if e["event"] == "progress"]
     # Without the first second, in which the tables' rows are made.
     examples = [b["samples"] - a["samples"] for a, b in zip(progress, progress[1:])]
@@ -49,14 +54,18 @@ def measured(program, graph, plan, data, steps):
 def single(instance, kind):
     """The plan of all layers on one type."""
     seconds = sum(layer["oct"][kind] for layer in instance["layers"]) / instance["B_o"]
-    return {"format": "heterps-solution-1", "types": instance["types"], "layers": [l["name"] for l in instance["layers"]],
-            "stages": [{"first": 0, "last": instance["L"] - 1, "type": kind, "k": 1, "et": seconds}], "throughput": 1 / seconds}
+    return {"format": "heterps-solution-1", "types": instance["types"],
+            "layers": [l["name"] for l in instance["layers"]],
+            "stages": [{"first": 0, "last": instance["L"] - 1, "type": kind, "k": 1, "et": seconds}],
+            "throughput": 1 / seconds}
 
 
 def expected(plan, instance, micro_count=32, cores=2):
-    """Formula 5, the filling, draining and update of a step, and reading, which shares the cores: as training prints it."""
+    """Formula 5, the filling, draining and update of a step, and reading, which shares the cores: as training
+    prints it."""
     reading = instance.get("service", {}).get("seconds", 0)
-    updates = [sum(l["update"][s["type"]] for l in instance["layers"][s["first"]:s["last"] + 1] if "update" in l) / instance["B_o"]
+    updates = [sum(l["update"][s["type"]] for l in instance["layers"][s["first"]:s["last"] + 1]
+                   if "update" in l) / instance["B_o"]
                for s in plan["stages"]]
     times = [s["et"] for s in plan["stages"]]
     passes = [t - u for t, u in zip(times, updates)]
@@ -74,7 +83,8 @@ def main():
     program, work = options.program, tempfile.mkdtemp()
     data = os.path.join(work, "data.tsv")
     run(program, "gen", "criteo", "--rows", "200000", "-o", data, "-q")
-    print("| model | method | plan | predicted | measured | of predicted | cost over auto's |\n|---|---|---|---|---|---|---|")
+    print("| model | method | plan | predicted | measured | of predicted | cost over auto's |\n"
+          "|---|---|---|---|---|---|---|")
     for name in options.models.split(","):
         path = {key: os.path.join(work, f"{name}.{key}") for key in ("cfg", "bin", "cluster", "inst", "shown")}
         open(path["cfg"], "w").write(MODELS[name])
@@ -89,7 +99,8 @@ def main():
         for method in METHODS:
             plan_path = os.path.join(work, f"{name}.{method}.plan")
             source = path["inst"] if method == "auto" else path["shown"]
-            subprocess.run([program, "plan", "--instance", source, "--method", method, "--seconds", "1", "-o", plan_path, "-q"],
+            subprocess.run([program, "plan", "--instance", source, "--method", method,
+                            "--seconds", "1", "-o", plan_path, "-q"],
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             plans[method] = json.load(open(plan_path))
         plans["single a"], plans["single b"] = single(instance, 0), single(instance, 1)
@@ -113,12 +124,15 @@ def main():
         for key, methods in sorted(distinct.items(), key=lambda item: -median[item[0]]):
             plan = plans[methods[0]]
             predicted = expected(plan, instance)
-            shape = " | ".join(f"{plan['layers'][s['first']]}..{plan['layers'][s['last']]} on {types[s['type']]['name']}" for s in plan["stages"])
-            print(f"| {name} | {', '.join(methods)} | {shape.replace('|', '/')} | {predicted:,.0f} | {median[key]:,.0f} | "
-                  f"{median[key] / predicted:.3f} | {100 * (cost[key] / cost[auto] - 1):+.1f} % |", flush=True)
+            shape = " | ".join(f"{plan['layers'][s['first']]}..{plan['layers'][s['last']]} "
+                               f"on {types[s['type']]['name']}" for s in plan["stages"])
+            print(f"| {name} | {', '.join(methods)} | {shape.replace('|', '/')} | {predicted:,.0f} | "
+                  f"{median[key]:,.0f} | {median[key] / predicted:.3f} | "
+                  f"{100 * (cost[key] / cost[auto] - 1):+.1f} % |", flush=True)
         best = max(median.values())
         singles = [median[key] for key, methods in distinct.items() if set(methods) & {"single a", "single b"}]
-        print(f"| {name} | | auto: {median[auto] / best:.3f} of the best measured, {median[auto] / max(singles):.2f} times the better single type | | | | |")
+        print(f"| {name} | | auto: {median[auto] / best:.3f} of the best measured, "
+              f"{median[auto] / max(singles):.2f} times the better single type | | | | |")
 
 
 if __name__ == "__main__":

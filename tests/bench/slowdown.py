@@ -3,9 +3,9 @@
 
     python3 tests/bench/slowdown.py [--program ./heterps-run] [--steps 1400]
 
-Two types of one core each; from the middle of the run on, all that the first does takes 3 times as long. A second run knows that from
-the start, and so has the plan made for it. Printed: samples a second before, slowed, after planning anew, and of the second run; medians of
-what is told every second."""
+Two types of one core each; from the middle of the run on, all that the first does takes 3 times as long. A
+second run knows that from the start, and so has the plan made for it. Printed: samples a second before,
+slowed, after planning anew, and of the second run; medians of what is told every second."""
 import argparse, json, os, statistics, tempfile
 
 from figure11 import GOAL, MODELS, run
@@ -27,7 +27,8 @@ def main():
     def train(slow):
         cluster = os.path.join(work, "cluster.cfg")
         open(cluster, "w").write(TYPE.format("a", slow) + TYPE.format("b", "") + GOAL)
-        out = run(program, graph, "--cluster", cluster, "--no-cache", "--data", data, "--log", "json", "--set", "train.epochs=1000",
+        out = run(program, graph, "--cluster", cluster, "--no-cache", "--data", data, "--log", "json",
+                  "--set", "train.epochs=1000",
                   "--set", f"train.steps_max={options.steps}")
         return [json.loads(line) for line in out.splitlines()]
 
@@ -41,9 +42,11 @@ def main():
     if not replans:
         raise SystemExit("not planned anew")
     first, last = replans[0]["step"], replans[-1]["step"]
-    before, slowed, after = rate(events, 100, slowed_from), rate(events, slowed_from + 20, first), rate(events, last, options.steps)
+    before, slowed, after = (rate(events, 100, slowed_from), rate(events, slowed_from + 20, first),
+                             rate(events, last, options.steps))
     other = rate(known, 100, options.steps)
-    print(f"before {before:,.0f}, slowed {slowed:,.0f}, planned anew at step {first} (slowed from {slowed_from}): {after:,.0f}; "
+    print(f"before {before:,.0f}, slowed {slowed:,.0f}, "
+          f"planned anew at step {first} (slowed from {slowed_from}): {after:,.0f}; "
           f"the plan made for it {other:,.0f}: {after / other:.2f} of it")
 
 

@@ -1,17 +1,20 @@
 #!/usr/bin/python3
-"""Compares sums of gradients over links (`heterps-run bench net`) with what one would use instead, with a plain ring, with copies of the same bytes
-by the same processes and with a shaped wire, on this machine, and prints a table: what, against what, the figure asked for, the figure found, the
-command that gives it.
+"""Compares sums of gradients over links (`heterps-run bench net`) with what one would use instead, with a
+plain ring, with copies of the same bytes by the same processes and with a shaped wire, on this machine, and
+prints a table: what, against what, the figure asked for, the figure found, the command that gives it.
 
     python3 tests/bench/sums_table.py [--rounds 5] [--only PATTERN] [--wrap 'nice -n -10'] [--markdown] [--list]
 
-All sides of a line run in turn, a round after the other; of each round the ratio counts, and the median of these is shown, so a machine that others
-use, too, is judged rightly. Ratios are of rates: greater is better; but where "at most" stands before what it is compared with. What is not installed
-is left out, with the reason. Needs ./heterps-run; and, each for its lines,
-    Open MPI           mpicc.openmpi and mpirun.openmpi (Debian: openmpi-bin, libopenmpi-dev), or MPICC and MPIRUN in the environment
+All sides of a line run in turn, a round after the other; of each round the ratio counts, and the median of
+these is shown, so a machine that others use, too, is judged rightly. Ratios are of rates: greater is better;
+but where "at most" stands before what it is compared with. What is not installed is left out, with the
+reason. Needs ./heterps-run; and, each for its lines,
+    Open MPI           mpicc.openmpi and mpirun.openmpi (Debian: openmpi-bin, libopenmpi-dev), or MPICC and
+                       MPIRUN in the environment
     PyTorch            with Gloo, of the interpreter PYTHON (default: python3)
     a shaped wire      root, ip and tc (Debian: iproute2): loopback of a network namespace, through a tbf
-RATE (default: 1gbit) is that of each process for lines of a shaped wire; all share the one loopback, which has as many times that."""
+RATE (default: 1gbit) is that of each process for lines of a shaped wire; all share the one loopback, which
+has as many times that."""
 import array
 import json
 import os
@@ -47,7 +50,8 @@ class Table(table.Table):
         prefix = []
         if count:
             rate = f"{int(count * bytes_a_second(RATE) * 8)}bit"
-            shape = f"ip link set lo up && tc qdisc add dev lo root tbf rate {rate} burst 1mb latency 100ms && exec \"$@\""
+            shape = (f"ip link set lo up && tc qdisc add dev lo root tbf rate {rate} burst 1mb latency 100ms && "
+                     "exec \"$@\"")
             prefix = ["unshare", "--net", "sh", "-c", shape, "sh"]
             if subprocess.run(prefix + ["true"], capture_output=True).returncode != 0:
                 raise Skip("there can be no shaped loopback here (root, Debian: iproute2)")
@@ -76,13 +80,15 @@ class Table(table.Table):
     def mpi_program(self):
         program = os.path.join(self.folder, "sums_mpi")
         build = [MPICC, "-O3", "-o", program, "tests/others/sums_mpi.c"]
-        if not shutil.which(MPICC) or not shutil.which(MPIRUN) or subprocess.run(build, cwd=table.ROOT, capture_output=True).returncode != 0:
+        if (not shutil.which(MPICC) or not shutil.which(MPIRUN)
+                or subprocess.run(build, cwd=table.ROOT, capture_output=True).returncode != 0):
             raise Skip("tests/others/sums_mpi.c does not compile: apt-get install openmpi-bin libopenmpi-dev")
         return program
 
     def mpi(self, count, *path):
         program = self.once("mpi", self.mpi_program)
-        options = ["--oversubscribe", "--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo"]
+        options = ["--oversubscribe", "--mca", "pml", "ob1", "--mca", "btl", "tcp,self",
+                   "--mca", "btl_tcp_if_include", "lo"]
         said = self.run([MPIRUN, *options, "-np", str(count), program, *path], ROOT_TOO)
         return None if path else self.values(said, count)
 
@@ -102,7 +108,8 @@ class Table(table.Table):
     def ours_differ(self, side):
         """The same by bench, of two and of four processes: links, or ring."""
         lines = self.run([HETERPS, "bench", "--json", "net", "--repeats", "1"]).splitlines()
-        return next(event[f"{side}_differ_percent"] for event in map(json.loads, lines) if f"{side}_differ_percent" in event)
+        return next(event[f"{side}_differ_percent"] for event in map(json.loads, lines)
+                    if f"{side}_differ_percent" in event)
 
     # --- rounds -----------------------------------------------------------------------------------------------
 
@@ -156,28 +163,36 @@ def rows():
     """What is compared, against what, the figure asked for, how it is found, the command that shows it best."""
     script = "sums_table.py --only "
     for count, wanted in ((2, 1.3), (4, 1.1)):
-        yield (f"64 MiB by {count}", "the better of Gloo and Open MPI", wanted, lambda t, n=count: t.over("64 MiB", n, "mpi", "gloo"),
+        yield (f"64 MiB by {count}", "the better of Gloo and Open MPI", wanted,
+               lambda t, n=count: t.over("64 MiB", n, "mpi", "gloo"),
                script + f"'64 MiB by {count}.*Gloo'")
     for count in (2, 4):
-        yield f"4 MiB by {count}", "Open MPI", 1.0, lambda t, n=count: t.over("4 MiB", n, "mpi"), script + f"'4 MiB by {count}.*MPI'"
+        yield (f"4 MiB by {count}", "Open MPI", 1.0, lambda t, n=count: t.over("4 MiB", n, "mpi"),
+               script + f"'4 MiB by {count}.*MPI'")
     for size in ("64 MiB", "4 MiB"):
         for count in (2, 4):
             yield (f"{size} by {count}", "a copy of the same bytes, both ways", 0.85 if size == "64 MiB" else None,
                    lambda t, s=size, n=count: t.over(s, n, "copy"), "heterps-run bench net")
-            yield f"{size} by {count}", "a plain ring", None, lambda t, s=size, n=count: t.over(s, n, "ring"), "heterps-run bench net"
+            yield (f"{size} by {count}", "a plain ring", None,
+                   lambda t, s=size, n=count: t.over(s, n, "ring"), "heterps-run bench net")
             yield (f"{size} by {count}, sealed", "a copy of the same bytes, both ways", None,
                    lambda t, s=size, n=count: t.over(s, n, "copy", side="sealed"), "heterps-run bench net")
-    yield "1 KiB by 2", "at most: round trips that do not sleep", 2.5, lambda t: t.over("1 KiB", 2, "turn"), "heterps-run bench net"
+    yield ("1 KiB by 2", "at most: round trips that do not sleep", 2.5,
+           lambda t: t.over("1 KiB", 2, "turn"), "heterps-run bench net")
     what = "four lanes by 2 and by 4: % of floats that differ"
     for side, name in (("links", "at most: links"), ("ring", "a plain ring")):
-        yield what, name, 0 if side == "links" else None, lambda t, s=side: t.once(f"bits {s}", lambda: t.ours_differ(s)), "heterps-run bench net"
+        yield (what, name, 0 if side == "links" else None,
+               lambda t, s=side: t.once(f"bits {s}", lambda: t.ours_differ(s)), "heterps-run bench net")
     for other, name in (("mpi", "Open MPI"), ("gloo", "Gloo")):
         yield what, name, None, lambda t, p=other: t.differ(p, 2, 4), script + "'differ'"
-        yield what.replace("2 and by 4", "1 and by 2"), name, None, lambda t, p=other: t.differ(p, 1, 2), script + "'differ'"
+        yield (what.replace("2 and by 4", "1 and by 2"), name, None,
+               lambda t, p=other: t.differ(p, 1, 2), script + "'differ'")
     for count in (2, 4):
-        yield (f"64 MiB by {count}, {RATE} a process", "at most: the wire's time", 1.05, lambda t, n=count: t.wire("64 MiB", n),
+        yield (f"64 MiB by {count}, {RATE} a process", "at most: the wire's time", 1.05,
+               lambda t, n=count: t.wire("64 MiB", n),
                f"RATE={RATE} " + script + f"'by {count}.*wire'")
-        yield (f"64 MiB by {count}, {RATE} a process, sealed", "at most: the same, plain", 1.03, lambda t, n=count: t.sealing("64 MiB", n),
+        yield (f"64 MiB by {count}, {RATE} a process, sealed", "at most: the same, plain", 1.03,
+               lambda t, n=count: t.sealing("64 MiB", n),
                f"RATE={RATE} " + script + f"'by {count}.*sealed.*plain'")
 
 

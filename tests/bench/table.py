@@ -1,5 +1,6 @@
-"""What the programs that compare heterps-run with limits and with others share: sides that run in turn, lines that are left out with their
-reason, and the table: what, against what, the figure asked for, the figure found, the command that gives it."""
+"""What the programs that compare heterps-run with limits and with others share: sides that run in turn, lines
+that are left out with their reason, and the table: what, against what, the figure asked for, the figure
+found, the command that gives it."""
 import argparse
 import json
 import os
@@ -43,11 +44,13 @@ class Table:
     def run(self, command, environment=PLAIN, timed=True):
         """Standard output of a command."""
         try:
-            done = subprocess.run((self.wrap if timed else []) + command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True)
+            done = subprocess.run((self.wrap if timed else []) + command, cwd=ROOT, env={**os.environ, **environment},
+                                  capture_output=True, text=True)
         except OSError as error:
             raise Skip(f"{error.filename}: {error.strerror}")
         if done.returncode != 0:
-            raise Skip(f"{' '.join(command)} ended with {done.returncode}: {(done.stderr.strip().splitlines() or [''])[-1][:120]}")
+            last = (done.stderr.strip().splitlines() or [''])[-1]
+            raise Skip(f"{' '.join(command)} ended with {done.returncode}: {last[:120]}")
         return done.stdout
 
     def rate(self, pattern, command, environment=PLAIN):
@@ -60,14 +63,16 @@ class Table:
 
     def bench(self, arguments, prefix=()):
         """The figures of `heterps-run bench`, run behind `prefix`."""
-        events = [json.loads(line) for line in self.run([*prefix, HETERPS, "bench", "--json", *arguments.split()]).splitlines()]
+        events = [json.loads(line)
+                  for line in self.run([*prefix, HETERPS, "bench", "--json", *arguments.split()]).splitlines()]
         figures = [event for event in events if event["event"] == "bench"]
         if not figures:
             raise Skip("bench gave no figure")
         return figures
 
     def turns(self, *sides):
-        """Rates of sides that run in turn, each the median of its best configuration. A side is {configuration: what measures its rate}."""
+        """Rates of sides that run in turn, each the median of its best configuration. A side is
+        {configuration: what measures its rate}."""
         found = [{name: [measure()] for name, measure in side.items()} for side in sides]
         best = [max(rates, key=lambda name: rates[name][0]) for rates in found]
         for _ in range(self.rounds - 1):
@@ -80,7 +85,8 @@ def run(description, rows, make_table):
     """Parses the command line and prints the lines of rows(): (what, against, wanted, find(table), command)."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", metavar="PATTERN", default="", help="lines whose first two columns match, a regular expression")
+    parser.add_argument("--only", metavar="PATTERN", default="",
+                        help="lines whose first two columns match, a regular expression")
     parser.add_argument("--wrap", metavar="COMMAND", default="", help="put before every timed command")
     parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--list", action="store_true", help="the lines, without running anything")

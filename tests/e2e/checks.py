@@ -1,4 +1,5 @@
-"""What the clients of tests have in common: functions marked @test, each of which is told as a line "ok NAME" or "not ok NAME: why"."""
+"""What the clients of tests have in common: functions marked @test, each of which is told as a line "ok NAME"
+or "not ok NAME: why"."""
 import time, traceback
 
 tests = []

@@ -2,8 +2,9 @@
 
     python3 tests/e2e/cut_mapped.py FILE BYTES TIME COMMAND...
 
-The command is traced until then, from system call to system call, and then let go. Exits as the command does, with 128 and its number after a
-signal; 77: this machine lets nobody trace; 78: the command has ended without mapping the file so often."""
+The command is traced until then, from system call to system call, and then let go. Exits as the command does,
+with 128 and its number after a signal; 77: this machine lets nobody trace; 78: the command has ended without
+mapping the file so often."""
 import ctypes, os, sys
 
 TRACEME, DETACH, SYSCALL = 0, 17, 24  # linux/ptrace.h

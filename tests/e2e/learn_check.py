@@ -107,7 +107,8 @@ def lines_of_many_and_bad_ones_have_numbers():
         for query in ("after=", "after=" + 30 * "1", "id=", "id=" + 200 * "a", "id=x&flag", f"id=x&after={first + 3}"):
             same(server.ask(b"1\n", path="/learn?" + query)[0], 400, query)
         same(server.ask(lines[2], path="/learn", headers={"Content-Encoding": "gzip"})[0], 415)
-        same(metrics(server)['heterps_learn_read{model="model"}'], read_before, "what cannot be understood is not learned")
+        same(metrics(server)['heterps_learn_read{model="model"}'], read_before,
+             "what cannot be understood is not learned")
         same(server.ask(lines[2], path="/learn/none")[0], 404)
         same(metrics(server)['heterps_learn_bad_lines_total{model="model"}'], "5")
         same(int(server.ask(path="/learn/position")[2]), first, "nothing is saved yet")
@@ -235,14 +236,16 @@ def lines_that_are_refused_do_not_wait_for_labels():
 def labels_join_lines_of_csv():
     head, body = b'id,age,job,tags\n', [b'%d,%d,"s, ""%d""",a|b\n' % (i, i % 60, i % 7) for i in range(32)]
     with open("joined.csv", "wb") as file:
-        file.write(b"id,age,job,tags,click\n" + b"".join(row[:-1] + b",%d\n" % (i % 3 == 0) for i, row in enumerate(body)))
+        file.write(b"id,age,job,tags,click\n"
+                   + b"".join(row[:-1] + b",%d\n" % (i % 3 == 0) for i, row in enumerate(body)))
     from_file("offline", "joined.csv", "csv.bin", "csv.model")
     with Server(copy("online", "csv.model"), graph="csv.bin") as server:
         server.ask(head + b"".join(body[:10]), path="/predict?id=1")
         empty = b"".join(row.replace(b",", b",,", 1) for row in body[10:])
         server.ask(b"id,click,age,job,tags\r\n" + empty, path="/predict?id=2")
         for id, begin, end in ((1, 0, 10), (2, 10, 32)):
-            status, _, answer = server.ask(b"".join(b"%d\r\n" % (i % 3 == 0) for i in range(begin, end)), path=f"/learn?id={id}")
+            status, _, answer = server.ask(b"".join(b"%d\r\n" % (i % 3 == 0) for i in range(begin, end)),
+                                           path=f"/learn?id={id}")
             same((status, b"nan" in answer, answer.count(b"\n")), (200, False, end - begin), answer)
     same_values("online", "offline", "csv.bin")
 
@@ -272,7 +275,8 @@ def what_is_killed_loses_and_doubles_nothing():
         file.writelines(lines[:count])
     from_file("offline", "whole.tsv")
     copy("online")
-    learn_client.crashes(program, ("tiny.bin", "--model", "online"), lines[:count], kills or 6, 5, ("--set", PUBLISH, "--learn-threads", "1"))
+    learn_client.crashes(program, ("tiny.bin", "--model", "online"), lines[:count], kills or 6, 5,
+                         ("--set", PUBLISH, "--learn-threads", "1"))
     same_values("online", "offline")
 
 

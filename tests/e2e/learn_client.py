@@ -29,8 +29,8 @@ def teach(server, lines, first, batch=50, stop=None, connection=None):
 
 
 def crashes(program, model, lines, count, seed, flags):
-    """Teaches all lines to servers of which `count` are killed at random moments, most of them while a save is being written; each time the client
-    goes on from the position."""
+    """Teaches all lines to servers of which `count` are killed at random moments, most of them while a save
+    is being written; each time the client goes on from the position."""
     chance = random.Random(seed)
     base, seen, repeated = None, 0, 0
     for turn in range(count + 1):

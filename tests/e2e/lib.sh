@@ -1,5 +1,6 @@
-# What the end-to-end tests share; each script sources it first and ends with `finish`. Gives a folder $work of its own, removed at the
-# end, and TAP lines numbered from 1. HETERPS and BUILD come from tests/run.sh; run alone, a script takes ./heterps-run.
+# What the end-to-end tests share; each script sources it first and ends with `finish`. Gives a folder $work
+# of its own, removed at the end, and TAP lines numbered from 1. HETERPS and BUILD come from tests/run.sh; run
+# alone, a script takes ./heterps-run.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$root" || exit 1
@@ -38,8 +39,8 @@ check() {
     fi
 }
 
-# fails STATUS PATTERN NAME COMMAND...: the command ends with that status, prints nothing to standard output, and to standard error exactly
-# one line, an error that matches PATTERN (grep -E).
+# fails STATUS PATTERN NAME COMMAND...: the command ends with that status, prints nothing to standard output,
+# and to standard error exactly one line, an error that matches PATTERN (grep -E).
 fails() {
     expected=$1 pattern=$2 name=$3
     shift 3
@@ -57,7 +58,8 @@ fails() {
     fi
 }
 
-# lists_model: $work/csv.bin, of csv with a number, a word and a list of words, which columns of the file are in any order.
+# lists_model: $work/csv.bin, of csv with a number, a word and a list of words, which columns of the file are
+# in any order.
 lists_model() {
     cat >"$work/csv.cfg" <<'CFG'
 [data]
@@ -87,7 +89,8 @@ CFG
     "$HETERPS" compile "$work/csv.cfg" -o "$work/csv.bin" -q
 }
 
-# client_checks LEAST PROGRAM ARGUMENT...: what a client in Python says of each test, of which there are more than LEAST.
+# client_checks LEAST PROGRAM ARGUMENT...: what a client in Python says of each test, of which there are more
+# than LEAST.
 client_checks() {
     checks_least=$1
     shift
@@ -102,8 +105,9 @@ client_checks() {
     [ "$(grep -c '^ok \|^not ok ' "$work/checks")" -gt "$checks_least" ] || not_ok 'the client ran'
 }
 
-# pip_python FOLDER MODULES PACKAGE...: sets $python to one that imports the modules (with commas between). It is taken from pip once, into
-# build/FOLDER. If pip gives none, it fails, $python is empty, and $pip_why is a reason to skip.
+# pip_python FOLDER MODULES PACKAGE...: sets $python to one that imports the modules (with commas between). It
+# is taken from pip once, into build/FOLDER. If pip gives none, it fails, $python is empty, and $pip_why is a
+# reason to skip.
 pip_python() {
     pip_folder=$root/build/$1 pip_modules=$2
     shift 2
@@ -163,20 +167,28 @@ print([e for e in map(json.loads, open(log)) if e["event"] == event][-1][field])
 PYTHON
 }
 
-# As commands. same_field EVENT FIELD LOG LOG: the last such events of two JSON logs both have the field, with one value. Two that have none are not the
-# same.
+# As commands. same_field EVENT FIELD LOG LOG: the last such events of two JSON logs both have the field, with
+# one value. Two that have none are not the same.
 same_field() {
     one=$(event_field "$3" "$1" "$2") && other=$(event_field "$4" "$1" "$2") || return 1
-    case $one in '' | None | nan) false ;; *) [ "$one" = "$other" ] ;; esac || { echo "$2 is '$one' in $3, and '$other' in $4"; return 1; }
+    case $one in
+    '' | None | nan) false ;;
+    *) [ "$one" = "$other" ] ;;
+    esac || { echo "$2 is '$one' in $3, and '$other' in $4"; return 1; }
 }
-# other_bytes A B: two files, or two folders with files of the same names, that do not hold the same. What is not there is not another.
+# other_bytes A B: two files, or two folders with files of the same names, that do not hold the same. What is
+# not there is not another.
 other_bytes() {
     LC_ALL=C diff -rq "$1" "$2" >"$work/.differs"
-    [ $? = 1 ] && ! grep -q '^Only in ' "$work/.differs" || { echo "not two that differ: $1 and $2"; cat "$work/.differs"; return 1; }
+    [ $? = 1 ] && ! grep -q '^Only in ' "$work/.differs" ||
+        { echo "not two that differ: $1 and $2"; cat "$work/.differs"; return 1; }
 }
 
-# Whether this build, and not only an earlier one in the same folder, has the CUDA side, and a driver that is stood in for.
-has_cuda_side() { [ -e "$BUILD/image" ] && [ -e "$BUILD/tests/gpu/driver/libcuda.so.1" ] && grep -q carried "$BUILD/heterps-run.list"; }
+# Whether this build, and not only an earlier one in the same folder, has the CUDA side, and a driver that is
+# stood in for.
+has_cuda_side() {
+    [ -e "$BUILD/image" ] && [ -e "$BUILD/tests/gpu/driver/libcuda.so.1" ] && grep -q carried "$BUILD/heterps-run.list"
+}
 
 # has_cores COUNT NAME...: whether this process may use so many; if not, the tests of these names are skipped.
 has_cores() {

@@ -1,6 +1,6 @@
-"""Usage: python3 make_plan.py FILE "STAGE … [+SERVICE]": writes a plan.json. A stage is FIRST-LAST:K:REPLICAS, layers on CPU cores, or
-FIRST-LAST:DEVICE[=K], as in "0-1:1:1 2-3:2:2 +1" and "0-1:cpu 2-4:cuda:0 5-5:emu=2", with @NODE behind it where stages lie on nodes;
-at the end service cores, if any."""
+"""Usage: python3 make_plan.py FILE "STAGE … [+SERVICE]": writes a plan.json. A stage is FIRST-LAST:K:REPLICAS,
+layers on CPU cores, or FIRST-LAST:DEVICE[=K], as in "0-1:1:1 2-3:2:2 +1" and "0-1:cpu 2-4:cuda:0 5-5:emu=2",
+with @NODE behind it where stages lie on nodes; at the end service cores, if any."""
 import json
 import sys
 

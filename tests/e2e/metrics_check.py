@@ -39,7 +39,8 @@ class Training:
             self.process.wait()
 
     def events(self, name):
-        return [e for e in map(json.loads, (line for line in read("run.out").splitlines(True) if line.endswith(b"\n"))) if e["event"] == name]
+        return [e for e in map(json.loads, (line for line in read("run.out").splitlines(True) if line.endswith(b"\n")))
+                if e["event"] == name]
 
     def address(self, name="http://"):
         def find():
@@ -63,7 +64,8 @@ class Training:
     def metrics(self, **more):
         status, self.text = self.ask("/metrics", **more)
         same(status, 200)
-        return {k: float(v) for k, v in (line.rsplit(" ", 1) for line in self.text.splitlines() if not line.startswith("#"))}
+        return {k: float(v)
+                for k, v in (line.rsplit(" ", 1) for line in self.text.splitlines() if not line.startswith("#"))}
 
     def is_ready(self):
         return self.ask("/readyz")[0] == 200
@@ -126,8 +128,9 @@ def promtool(text):
 
 
 def run_by_pipes(lines, *flags):
-    """Trains on lines that come through a pipe, the second half when the first is learned, and stands still behind the last step, where the
-    evaluation waits for its data. Returns the metrics on the way, then those at the end, and the event `done`."""
+    """Trains on lines that come through a pipe, the second half when the first is learned, and stands still
+    behind the last step, where the evaluation waits for its data. Returns the metrics on the way, then those
+    at the end, and the event `done`."""
     data, held = Pipe("data.pipe"), Pipe("eval.pipe")
     held.open()
     held.put(lines[0])  # what says whether it is packed is read first
@@ -186,7 +189,8 @@ def figures_are_those_of_the_report():
         assert found > 0, phase
         near(found, done["stages"][0][phase], phase)
     near(end['heterps_train_time_share{phase="computing"}'], done["stages"][0]["busy"], "computing")
-    near(end['heterps_train_time_share{phase="computing"}'] + end['heterps_train_time_share{phase="waiting"}'], 1.0, "workers")
+    near(end['heterps_train_time_share{phase="computing"}'] + end['heterps_train_time_share{phase="waiting"}'],
+         1.0, "workers")
     near(end['heterps_train_time_share{phase="reading"}'], done["reading"]["busy"], "reading")
     same(end["heterps_train_saves_total"], done["saves"], "saves")
     assert end["heterps_train_save_seconds_total"] >= end["heterps_train_last_save_seconds"] > 0, end
@@ -209,7 +213,8 @@ def figures_of_rows_on_disk_are_those_of_the_report():
     disk = done["disk"]["emb"]
     label = '{table="emb"}'
     assert disk["rows_fetched"] > 0 and disk["disk_rows"] > 0, disk
-    same(end["heterps_train_ram_hits_total" + label] + end["heterps_train_ssd_hits_total" + label], disk["rows_touched"])
+    same(end["heterps_train_ram_hits_total" + label] + end["heterps_train_ssd_hits_total" + label],
+         disk["rows_touched"])
     for name, field in (
         ("ssd_hits_total", "rows_fetched"),
         ("ram_rows", "ram_rows"),
@@ -230,7 +235,8 @@ def only_who_has_a_token_gets_figures():
     token = "0123456789abcdef"
     with open("tokens", "w") as file:
         file.write(token + "\n")
-    with Training("tiny.bin", "--data", "rows.tsv", "--out", "token.model", "--set", "train.epochs=1000000", "--token-file", "tokens", metrics="0.0.0.0:0") as t:
+    with Training("tiny.bin", "--data", "rows.tsv", "--out", "token.model", "--set", "train.epochs=1000000",
+                  "--token-file", "tokens", metrics="0.0.0.0:0") as t:
         address = t.address().replace("0.0.0.0", "127.0.0.1")
         basic = base64.b64encode(f"me:{token}".encode()).decode()
         same(t.ask("/metrics", address=address)[0], 401)
@@ -262,7 +268,8 @@ def ports_pair():
 
 class Launched(Training):
     def __init__(self, metrics):
-        super().__init__("launch", "--local", "2", "--", "tiny.bin", "--data", "rows.tsv", "--out", "nodes.model", "--insecure",
+        super().__init__("launch", "--local", "2", "--", "tiny.bin", "--data", "rows.tsv",
+                         "--out", "nodes.model", "--insecure",
                          "--set", "train.epochs=1000000", "--set", "train.lanes=2", metrics=metrics)
 
 

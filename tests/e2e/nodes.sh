@@ -53,4 +53,7 @@ ended() {
 
 # What the last one has said on standard error.
 says() { grep -Eq -- "$1" "$folder/err" || { echo "expected /$1/, found:"; tail -n 6 "$folder/err"; return 1; }; }
-silent() { ! grep -Eq -- "$1" "$folder/err" || { echo "did not expect /$1/, found:"; grep -E "$1" "$folder/err" | head -3; return 1; }; }
+silent() {
+    ! grep -Eq -- "$1" "$folder/err" ||
+        { echo "did not expect /$1/, found:"; grep -E "$1" "$folder/err" | head -3; return 1; }
+}

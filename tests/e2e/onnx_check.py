@@ -39,7 +39,8 @@ feed = {}
 for i in session.get_inputs():
     width = i.shape[1]
     if i.type == "tensor(float)" and not i.name.endswith(".value"):
-        feed[i.name] = numpy.array([[numpy.nan if e[i.name] in missing else float(e[i.name])] for e in examples], numpy.float32)
+        feed[i.name] = numpy.array([[numpy.nan if e[i.name] in missing else float(e[i.name])] for e in examples],
+                                   numpy.float32)
     if i.type != "tensor(int64)":
         continue
     seed = int(seeds[f"heterps.seed.{i.name}"])

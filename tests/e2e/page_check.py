@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Checks pages that `plan --html` has written, without a browser: page_check.py FILE... [--quiet]
 
-Well-formed; nothing from outside; no script; every section there and every drawing with a name for who cannot see it; ids that are referred to exist; nothing
-wider than a telephone by its markup; no number that is none; a size that a mail can carry. Prints a line a fault; exits with 1 if there is one.
+Well-formed; nothing from outside; no script; every section there and every drawing with a name for who cannot
+see it; ids that are referred to exist; nothing wider than a telephone by its markup; no number that is none;
+a size that a mail can carry. Prints a line a fault; exits with 1 if there is one.
 """
 import re
 import sys
@@ -12,13 +13,17 @@ BYTES_MAX = 8 << 20
 PHONE_WIDTH = 320  # pixels that an element may ask for
 SECTIONS = {"layers", "methods"}  # of every page about a plan
 PLAN_SECTIONS = {"stages", "pipeline", "reasons", "throughput", "units"}  # of a page whose plan can run
-TREES_SECTIONS = {"batch", "batch-learning", "one", "one-learning", "exact", "transfers", "synchronous", "cards", "inputs"}  # of plan --trees
+# Those of plan --trees.
+TREES_SECTIONS = {"batch", "batch-learning", "one", "one-learning", "exact", "transfers",
+                  "synchronous", "cards", "inputs"}
 ALLOWED = {
-    "html", "head", "meta", "title", "style", "body", "header", "main", "section", "footer", "h1", "h2", "p", "div", "span", "b",
-    "i", "strong", "small", "br", "dl", "dt", "dd", "ol", "li", "table", "thead", "tbody", "tr", "th", "td", "input", "label",
+    "html", "head", "meta", "title", "style", "body", "header", "main", "section", "footer", "h1", "h2", "p", "div",
+    "span", "b", "i", "strong", "small", "br", "dl", "dt", "dd", "ol", "li", "table", "thead", "tbody", "tr", "th",
+    "td", "input", "label",
     "details", "summary", "svg", "path", "rect", "line", "circle", "text",
 }
-REFERENCES = {"href", "src", "srcset", "data", "action", "formaction", "poster", "background", "{http://www.w3.org/1999/xlink}href"}
+REFERENCES = {"href", "src", "srcset", "data", "action", "formaction", "poster", "background",
+              "{http://www.w3.org/1999/xlink}href"}
 NUMERIC = {"x", "y", "x1", "x2", "y1", "y2", "dx", "dy", "cx", "cy", "r", "width", "height"}
 NUMBER = re.compile(r"-?\d+(\.\d+)?%?$")
 
@@ -71,7 +76,8 @@ def check_element(element, inside, fault):
             fault(f"<{name}> refers to something: {key}=\"{value}\"")
         if "javascript:" in value.lower():
             fault(f"<{name}> has {key}=\"{value}\"")
-    if name == "svg" and element.get("aria-hidden") != "true" and not (element.get("role") == "img" and element.get("aria-label")):
+    if (name == "svg" and element.get("aria-hidden") != "true"
+            and not (element.get("role") == "img" and element.get("aria-label"))):
         fault("a drawing has no name (role=img, aria-label)")
     if name == "table":
         box = [e for e in inside if "box" in e.get("class", "").split()]
@@ -129,7 +135,8 @@ def check_page(path):
         if not any(where in (e.text or "") + (e.tail or "") for e in elements if name_of(e) != "style"):
             fault(f"refers to {where}")
     sections = {e.get("id") for e in named("section")}
-    wanted = TREES_SECTIONS if "transfers" in sections else SECTIONS | (PLAN_SECTIONS if "stages" in sections else set())
+    wanted = (TREES_SECTIONS if "transfers" in sections
+              else SECTIONS | (PLAN_SECTIONS if "stages" in sections else set()))
     for missing in sorted(wanted - sections):
         fault(f"the section {missing} is missing")
     words = " ".join(t for e in elements if name_of(e) != "style" for t in (e.text or "", e.tail or ""))

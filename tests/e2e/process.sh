@@ -1,5 +1,5 @@
-# What the tests that watch processes share, on top of lib.sh: sourced after it. Sets $folder and $sanitized (yes or no); helpers that still
-# run at the end are ended.
+# What the tests that watch processes share, on top of lib.sh: sourced after it. Sets $folder and $sanitized
+# (yes or no); helpers that still run at the end are ended.
 folder=$work
 helpers=
 case $(basename "$BUILD") in
@@ -63,7 +63,8 @@ trains() {
     run_name=$1 run_graph=$2
     shift 2
     rm -rf "$folder/$run_name.model"
-    "$HETERPS" "$run_graph" "$@" --out "$folder/$run_name.model" -q </dev/null && exported "$run_graph" "$folder/$run_name.model" "$run_name"
+    "$HETERPS" "$run_graph" "$@" --out "$folder/$run_name.model" -q </dev/null &&
+        exported "$run_graph" "$folder/$run_name.model" "$run_name"
 }
 
 # trains_same AS GRAPH ARGUMENT...: gives the bytes that were exported as AS.
@@ -73,7 +74,8 @@ trains_same() {
     trains again "$@" && same_bytes "$as" again
 }
 
-# In the background with signals as a terminal's child has them (a shell's background commands ignore SIGINT). Sets $pid.
+# In the background with signals as a terminal's child has them (a shell's background commands ignore SIGINT).
+# Sets $pid.
 start() {
     rm -f "$folder/run.out" "$folder/run.err"
     env --default-signal=INT,TERM "$HETERPS" "$@" >"$folder/run.out" 2>"$folder/run.err" </dev/null &
@@ -84,7 +86,9 @@ start() {
 
 # Until $pid is the program, and no more the shell that becomes it.
 await_program() {
-    while [ -d "/proc/$pid" ] && [ "$(cat "/proc/$pid/comm" 2>/dev/null)" != heterps-run ] && ! is_over; do sleep 0.005; done
+    while [ -d "/proc/$pid" ] && [ "$(cat "/proc/$pid/comm" 2>/dev/null)" != heterps-run ] && ! is_over; do
+        sleep 0.005
+    done
 }
 
 is_over() { [ ! -d "/proc/$pid" ] || grep -q '^State:.*Z' "/proc/$pid/status" 2>/dev/null; }
@@ -99,8 +103,9 @@ await() {
     done
 }
 
-# event_number EVENT FIELD FILE: a number of the last such event of a JSON log, its first of that name. Without python3, whose start costs more than most tests;
-# that the log is JSON is tested where the events are.
+# event_number EVENT FIELD FILE: a number of the last such event of a JSON log, its first of that name.
+# Without python3, whose start costs more than most tests; that the log is JSON is tested where the events
+# are.
 event_number() {
     field_value=$(grep "^{\"event\":\"$1\"" "$3" | tail -n 1 | grep -o "\"$2\":[-0-9.e+]*" | head -n 1 | cut -d : -f 2)
     [ -n "$field_value" ] || { echo "no number $2 in an event $1 of $3" >&2; return 1; }

@@ -4,7 +4,8 @@
     python3 tests/e2e/serve_check.py PROGRAM FOLDER
 
 FOLDER has what test_serve.sh puts there: models with their data, and what `predict` says of these."""
-import base64, html.parser, json, os, select, shutil, signal, socket, struct, subprocess, sys, threading, time, urllib.parse
+import base64, html.parser, json, os, select, shutil, signal, socket, struct, subprocess, sys, threading, time
+import urllib.parse
 
 import serve_server
 from checks import read, run_tests, same, test
@@ -58,7 +59,8 @@ def answers_of_many_at_once_do_not_mix():
         for turn in range(30):
             begin = (number * 37 + turn * 11) % 2900
             count = 1 + (number * turn) % 90 * (turn % 3 == 0)
-            if server.ask(b"".join(lines[begin : begin + count]), connection=c)[2] != b"".join(expected[begin : begin + count]):
+            if server.ask(b"".join(lines[begin : begin + count]),
+                          connection=c)[2] != b"".join(expected[begin : begin + count]):
                 wrong.append((number, turn))
         c.close()
 
@@ -88,7 +90,8 @@ def malformed_lines_are_answered_in_place():
 def csv_is_read_as_a_file():
     with Server(model=("csv.bin", "--model", "csv.model")) as server:
         same(server.ask(read("one.csv"))[::2], (200, read("csv.plain")))
-        same(server.ask(b"click,tags,job,age\n0,,cook,40\n")[::2], server.ask(b"age,job,tags\n40,cook,\n")[::2], "other orders")
+        same(server.ask(b"click,tags,job,age\n0,,cook,40\n")[::2],
+             server.ask(b"age,job,tags\n40,cook,\n")[::2], "other orders")
         status, _, body = server.ask(b"age,tags\n40,a\n")
         assert status == 400 and body.startswith(b"line 1: "), (status, body)
         same(server.ask(read("one.csv"))[::2], (200, read("csv.plain")), "after a wrong one")
@@ -144,7 +147,8 @@ def a_page_has_a_form_of_the_columns():
         page = Form(body)
         same((status, page.answer), (200, expected))
         same(list(page.values.values()), line[1:], "what was sent")
-        same(Form(server.ask(urllib.parse.urlencode({"lines": "\t".join(line)}), path="/page/model")[2]).answer, expected)
+        same(Form(server.ask(urllib.parse.urlencode({"lines": "\t".join(line)}), path="/page/model")[2]).answer,
+             expected)
         status, _, body = server.ask(urllib.parse.urlencode({"lines": "<b>&\"'", "c0": "<i>"}), path="/page/model")
         assert status == 200 and b"<b>" not in body and b"<i>" not in body and b"&lt;b&gt;&amp;" in body, body
         same(server.ask(urllib.parse.urlencode({"c0": "1\t2"}), path="/page/model")[::2],
@@ -157,7 +161,8 @@ def a_page_has_a_form_of_the_columns():
         page = Form(server.ask(path="/page/b")[2])
         same(list(page.names), ["age", "job", "tags"])
         fields = {page.names[c]: v for c, v in (("age", "30"), ("job", 'smith, "J"'), ("tags", "a|b"))}
-        same(Form(server.ask(urllib.parse.urlencode(fields), path="/page/b")[2]).answer, read("csv.plain").splitlines(True)[0].decode())
+        same(Form(server.ask(urllib.parse.urlencode(fields), path="/page/b")[2]).answer,
+             read("csv.plain").splitlines(True)[0].decode())
 
 
 @test
@@ -195,7 +200,8 @@ def tensors_are_answered_by_tensors():
     lines, expected = read("rows.tsv").decode().splitlines()[:5], read("plain").decode().split()[:5]
     columns = [f"I{i + 1}" for i in range(13)] + [f"C{i + 1}" for i in range(26)]
     rows = [line.split("\t")[1:] for line in lines]
-    inputs = [{"name": c, "datatype": "BYTES", "shape": [5], "data": [row[k] for row in rows]} for k, c in enumerate(columns)]
+    inputs = [{"name": c, "datatype": "BYTES", "shape": [5], "data": [row[k] for row in rows]}
+              for k, c in enumerate(columns)]
 
     def infer(server, request, path="/v2/models/model/infer", **headers):
         status, headers, body = server.ask(json.dumps(request), path=path, headers=headers)
@@ -221,8 +227,10 @@ def tensors_are_answered_by_tensors():
         same(json.loads(infer(server, {"inputs": inputs[3:9]})[2], parse_float=str)["outputs"][0]["data"],
              server.ask("".join("\t" * 3 + "\t".join(row[3:9]) + "\t" * 30 + "\n" for row in rows))[2].decode().split())
         wrong = [dict(inputs[0], data=["1", "2", "x", "3", "4"])]
-        same(infer(server, {"inputs": wrong})[::2], (400, b'{"error":"example 3: column 1 (I1): expected an integer, found \\"x\\""}\n'))
-        for path, status in (("/v2/models/no/infer", 404), ("/v2/models/model/versions/0/infer", 404), ("/v2/models/model/no", 404),
+        same(infer(server, {"inputs": wrong})[::2],
+             (400, b'{"error":"example 3: column 1 (I1): expected an integer, found \\"x\\""}\n'))
+        for path, status in (("/v2/models/no/infer", 404), ("/v2/models/model/versions/0/infer", 404),
+                             ("/v2/models/model/no", 404),
                              ("/v2/no", 404), ("/v2/models/", 404)):
             found = infer(server, {"inputs": inputs}, path)
             assert found[0] == status and "error" in json.loads(found[2]), (path, found)
@@ -244,20 +252,24 @@ def words_are_the_best_of_the_vocabulary():
             same(found[::2], (200, b"".join(b"\t".join(line.split()[:k]) + b"\n" for line in expected)), k)
         more = server.ask(lines[0], path="/v2/models/model/top?k=1000")[2].split()
         known = set(read("pairs").splitlines()[0].split()[1:])
-        same((more[:20], len(more), known & set(more)), (expected[0].split(), 30 - len(known), set()), "all that are new to him")
+        same((more[:20], len(more), known & set(more)), (expected[0].split(), 30 - len(known), set()),
+             "all that are new to him")
         past = lines[1].strip() + b" " + b" ".join(more[:3]) + b"\n"
-        same(set(server.ask(past, path="/v2/models/model/top?k=1000")[2].split()) & set(more[:3]), set(), "nor what the line tells")
+        same(set(server.ask(past, path="/v2/models/model/top?k=1000")[2].split()) & set(more[:3]), set(),
+             "nor what the line tells")
         same(server.ask(lines[0], path="/v2/models/model/top")[2], expected[0])
         for wrong in ("k=0", "k=1001", "k=", "n=5"):
             same(server.ask(lines[0], path="/v2/models/model/top?" + wrong)[0], 400, wrong)
         same(json.loads(server.ask(path="/v2/models/model")[2])["outputs"],
              [{"name": "drawn_softmax", "datatype": "BYTES", "shape": [-1, 20]}])
-        users = {"name": "text", "datatype": "BYTES", "shape": [3], "data": [lines[i].decode().strip() for i in (0, 1, 0)]}
+        users = {"name": "text", "datatype": "BYTES", "shape": [3],
+                 "data": [lines[i].decode().strip() for i in (0, 1, 0)]}
         answer = json.loads(server.ask(json.dumps({"inputs": [users]}), path="/v2/models/model/infer")[2])
         same(answer["outputs"][0]["shape"], [3, 20])
         same(answer["outputs"][0]["data"], b"".join(expected[i] for i in (0, 1, 0)).decode().split())
         users = dict(users, shape=[1], data=["u1 i1 i2"])
-        same(server.ask(json.dumps({"inputs": [users]}), path="/v2/models/model/infer")[0], 400, "two predictions of a line")
+        same(server.ask(json.dumps({"inputs": [users]}), path="/v2/models/model/infer")[0], 400,
+             "two predictions of a line")
     with Server() as server:
         same(server.ask(b"", path="/v2/models/model/top")[0], 404)
 
@@ -277,7 +289,8 @@ def predictions(directory, version, data="some.tsv"):
     """What predict says of some.tsv by the save of that name, which is older than the newest or that."""
     manifest = f"{directory}/manifest.{version}.json"
     path = manifest if os.path.exists(manifest) else directory
-    return subprocess.run([program, "predict", "tiny.bin", "--model", path, "--data", data, "-q"], capture_output=True, check=True).stdout
+    return subprocess.run([program, "predict", "tiny.bin", "--model", path, "--data", data, "-q"],
+                          capture_output=True, check=True).stdout
 
 
 @test
@@ -303,8 +316,10 @@ def saves_are_taken_while_it_is_asked():
             t.start()
         first = server.ask(b"")[1]["Heterps-Version"]
         # Saves of every third step, as fast as they come, all kept; the server takes what it finds.
-        subprocess.run([program, "tiny.bin", "--data", "rows.tsv", "--continue", "grows", "--out", "grows", "-q", "--set", "train.steps_max=40",
-                        "--set", "checkpoint.every=3", "--set", "checkpoint.wait=yes", "--set", "checkpoint.keep=1000"], check=True, stdin=subprocess.DEVNULL)
+        subprocess.run([program, "tiny.bin", "--data", "rows.tsv", "--continue", "grows", "--out", "grows", "-q",
+                        "--set", "train.steps_max=40",
+                        "--set", "checkpoint.every=3", "--set", "checkpoint.wait=yes", "--set", "checkpoint.keep=1000"],
+                       check=True, stdin=subprocess.DEVNULL)
         last = json.loads(server.ask(path="/version")[2])["older"]
         newest = str(int(first) + 40)
         until("the newest is taken", lambda: server.ask(b"")[1]["Heterps-Version"] == newest)
@@ -357,7 +372,8 @@ def a_version_can_be_asked_for():
         same(json.loads(server.ask(path="/version")[2])["held"], False)
         same(server.ask(read("some.tsv"))[2], predictions("grows", newest))
         same(server.ask("newest", path="/version", headers={"Origin": "http://other.example"})[0], 403, "another page")
-        same(server.ask("newest", path="/version", headers={"Origin": f"http://127.0.0.1:{server.port}"})[0], 200, "our page")
+        same(server.ask("newest", path="/version", headers={"Origin": f"http://127.0.0.1:{server.port}"})[0],
+             200, "our page")
     with Server(model=("tiny.bin", "--model", f"grows/manifest.{older[0]}.json")) as server:
         same(server.ask(line)[1]["Heterps-Version"], older[0])
         same(server.ask("newest", path="/version")[2].decode().strip(), newest)
@@ -381,7 +397,8 @@ def a_broken_save_changes_nothing():
                 file.write(manifest[:-9] if wrong == "manifest" else manifest)
             os.rename("breaks/new", "breaks/manifest.json")
             line = server.line("warning")
-            assert "warning: model model: the new save in breaks is not taken: breaks/" in line and f"version {version} stays" in line, line
+            assert ("warning: model model: the new save in breaks is not taken: breaks/" in line
+                    and f"version {version} stays" in line), line
             same(server.ask(lines)[::2], (200, expected))
             same(server.ask("newest", path="/version")[0], 409)
         with open("breaks/new", "wb") as file:
@@ -394,7 +411,8 @@ def a_broken_save_changes_nothing():
 @test
 def rows_on_disk_are_served_and_stay():
     os.mkdir("disk")
-    flags = [word for flag in ("store.ram=9MiB", "store.ssd=8MiB", f"store.path={folder}/disk") for word in ("--set", flag)]
+    flags = [word for flag in ("store.ram=9MiB", "store.ssd=8MiB", f"store.path={folder}/disk")
+             for word in ("--set", flag)]
     with Server(*flags) as server:
         assert "new saves are not taken" in server.said, server.said
         same(server.ask(read("rows.tsv"))[::2], (200, read("plain")))
@@ -445,7 +463,8 @@ def bodies_may_come_in_chunks():
         same(c.getresponse().read(), expected)
         with server.socket() as s:
             text = b"".join(lines)
-            s.sendall(b"POST /predict HTTP/1.1\r\nExpect: 100-continue\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(text))
+            s.sendall(b"POST /predict HTTP/1.1\r\nExpect: 100-continue\r\nConnection: close\r\n"
+                      b"Content-Length: %d\r\n\r\n" % len(text))
             assert b"100" in s.recv(1000)
             s.sendall(text)
             same(everything(s).split(b"\r\n\r\n", 1)[1], expected, "behind a 100")
@@ -546,7 +565,8 @@ def connections_are_bounded():
 
 @test
 def requests_in_memory_are_bounded():
-    # Four bodies of 64 KiB may be held; more than that of requests that do not end are closed, and small ones are answered.
+    # Four bodies of 64 KiB may be held; more than that of requests that do not end are closed, and small ones
+    # are answered.
     line, expected = read("rows.tsv").splitlines(True)[0], read("plain").splitlines(True)[0]
     with Server("--set", "serve.body=64KiB") as server:
         many = [server.socket() for _ in range(40)]
@@ -576,7 +596,8 @@ def clients_that_go_away_harm_nobody():
         for i in range(100):
             with server.socket() as s:
                 text = b"".join(lines[: 1 + i * 20])
-                s.sendall(b"POST /predict HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(text) + text[: len(text) if i % 2 else 50])
+                s.sendall(b"POST /predict HTTP/1.1\r\nContent-Length: %d\r\n\r\n" % len(text)
+                          + text[: len(text) if i % 2 else 50])
             if i % 10 == 0:
                 same(server.ask(lines[i])[2], expected[i])
         same(server.ask(b"".join(lines))[2], b"".join(expected))

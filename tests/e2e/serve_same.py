@@ -22,6 +22,7 @@ for status, _, body in found:
         continue
     lines, others = expected.splitlines(), body.splitlines()
     differing = next((i for i, (a, b) in enumerate(zip(lines, others)) if a != b), min(len(lines), len(others)))
-    print(f"status {status}, {len(others)} lines for {len(lines)}; line {differing + 1}: {others[differing : differing + 1]} for {lines[differing : differing + 1]}")
+    print(f"status {status}, {len(others)} lines for {len(lines)}; line {differing + 1}: "
+          f"{others[differing : differing + 1]} for {lines[differing : differing + 1]}")
     sys.exit(1)
 sys.exit(len(found) != 2)

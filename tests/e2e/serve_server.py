@@ -3,7 +3,8 @@ import http.client, signal, socket, subprocess
 
 
 class Server:
-    """`heterps-run serve` with these arguments, at an address of its own; ended with the block, when it has to end with 0."""
+    """`heterps-run serve` with these arguments, at an address of its own; ended with the block, when it has
+    to end with 0."""
 
     def __init__(self, program, *arguments, listen="127.0.0.1:0"):
         self.arguments = [program, "serve", "--listen", listen, *arguments]

@@ -22,7 +22,8 @@ def check(name, good):
 
 
 client = triton.InferenceServerClient(address)
-check("it is live, it and the model are ready", client.is_server_live() and client.is_server_ready() and client.is_model_ready("model"))
+check("it is live, it and the model are ready",
+      client.is_server_live() and client.is_server_ready() and client.is_model_ready("model"))
 check("the server's metadata", "binary_tensor_data" in client.get_server_metadata()["extensions"])
 metadata = client.get_model_metadata("model")
 check("the model's columns", [i["name"] for i in metadata["inputs"]] == names)
@@ -35,15 +36,18 @@ for binary in (True, False):
         # Numbers as numbers where all are there; a column of texts that are numbers, as integers.
         texts = [row[k] for row in rows]
         is_number = k < 13 and all(texts)
-        values = numpy.array([float(t) for t in texts], numpy.float32) if is_number else numpy.array([t.encode() for t in texts], numpy.object_)
+        values = (numpy.array([float(t) for t in texts], numpy.float32) if is_number
+                  else numpy.array([t.encode() for t in texts], numpy.object_))
         tensor = triton.InferInput(name, [len(rows)], "FP32" if is_number else "BYTES")
         tensor.set_data_from_numpy(values, binary_data=binary)
         inputs.append(tensor)
-    for wanted in ([triton.InferRequestedOutput("bce", binary_data=True)], [triton.InferRequestedOutput("bce", binary_data=False)], None):
+    for wanted in ([triton.InferRequestedOutput("bce", binary_data=True)],
+                   [triton.InferRequestedOutput("bce", binary_data=False)], None):
         result = client.infer("model", inputs, model_version=version, outputs=wanted, request_id="seven")
         check(f"predictions, binary {binary}, {wanted}", numpy.array_equal(result.as_numpy("bce"), expected))
         answer = result.get_response()
-        check("what else an answer has", (answer["model_name"], answer["model_version"], answer["id"]) == ("model", version, "seven"))
+        check("what else an answer has",
+              (answer["model_name"], answer["model_version"], answer["id"]) == ("model", version, "seven"))
 
 for name, model, wrong in (
     ("the model reads no column of that name", "model", "no"),

@@ -1,7 +1,8 @@
-"""sshd.py FOLDER NAME...: hosts for tests of launch --hosts, each an sshd of its own key. Makes FOLDER/ssh_config for ssh -F, in which every
-NAME is one, and FOLDER/NAME, its cache; prints a line when they listen, at ports of loopback that are free; serves until it is ended.
-sshd.py --at ADDRESS FOLDER NAME: one of them, at an address, with no ssh_config: FOLDER/NAME.port has its port.
-For every connection an sshd -i is started, whose pid is added to FOLDER/NAME.pids."""
+"""sshd.py FOLDER NAME...: hosts for tests of launch --hosts, each an sshd of its own key. Makes
+FOLDER/ssh_config for ssh -F, in which every NAME is one, and FOLDER/NAME, its cache; prints a line when they
+listen, at ports of loopback that are free; serves until it is ended. sshd.py --at ADDRESS FOLDER NAME: one of
+them, at an address, with no ssh_config: FOLDER/NAME.port has its port. For every connection an sshd -i is
+started, whose pid is added to FOLDER/NAME.pids."""
 import os
 import pwd
 import signal
@@ -52,7 +53,8 @@ def serve(listener, place):
         except TimeoutError:
             continue
         connection.setblocking(True)
-        daemon = subprocess.Popen([SSHD, "-i", "-f", f"{place}/sshd_config", "-E", f"{place}/log"], stdin=connection, stdout=connection,
+        daemon = subprocess.Popen([SSHD, "-i", "-f", f"{place}/sshd_config", "-E", f"{place}/log"],
+                                  stdin=connection, stdout=connection,
                                   start_new_session=True)
         connection.close()
         with open(f"{place}.pids", "a") as out:
@@ -89,7 +91,8 @@ def main():
     with open(f"{folder}/known_hosts", "w") as out:
         out.write(known)
     with open(f"{folder}/ssh_config", "w") as out:
-        out.write(config + f"Host *\nUser {pwd.getpwuid(os.getuid()).pw_name}\nIdentityFile {folder}/user\nIdentitiesOnly yes\n"
+        out.write(config + f"Host *\nUser {pwd.getpwuid(os.getuid()).pw_name}\n"
+                  f"IdentityFile {folder}/user\nIdentitiesOnly yes\n"
                   f"UserKnownHostsFile {folder}/known_hosts\nGlobalKnownHostsFile /dev/null\n")
 
     print("listens", flush=True)

@@ -1,6 +1,7 @@
 #!/bin/sh
-# train.precision = bf16: what of a model it changes and what not; the same bytes for any threads, plan and interruption, and on every set of
-# instructions that differs from another in nothing else; and that a model learns with it what it learns in float32.
+# train.precision = bf16: what of a model it changes and what not; the same bytes for any threads, plan and
+# interruption, and on every set of instructions that differs from another in nothing else; and that a model
+# learns with it what it learns in float32.
 . "$(dirname "$0")/lib.sh"
 examples=12000 learned=60000
 case $(basename "$BUILD") in asan | tsan) examples=3000 learned=0 ;; esac # a sanitizer is slow
@@ -12,8 +13,10 @@ small='--set h1.units=70 --set h2.units=33 --set train.batch=300 --set train.mic
 
 check 'compile' "$h" compile "$samples/ctrdnn.cfg" -o g.bin -q $small --set train.precision=bf16
 check 'compile in float32' "$h" compile "$samples/ctrdnn.cfg" -o f32.bin -q $small
-fails 2 'train.precision: expected one of f32, bf16, tf32' 'another precision is refused' "$h" compile "$samples/ctrdnn.cfg" -o no.bin --set train.precision=f16
-check 'inspect says which products are in bfloat16: not that of one unit' sh -c "'$h' inspect g.bin | grep -c 'fc.*bf16' | grep -qx 3 && ! '$h' inspect f32.bin | grep -q bf16"
+fails 2 'train.precision: expected one of f32, bf16, tf32' 'another precision is refused' \
+    "$h" compile "$samples/ctrdnn.cfg" -o no.bin --set train.precision=f16
+check 'inspect says which products are in bfloat16: not that of one unit' \
+    sh -c "'$h' inspect g.bin | grep -c 'fc.*bf16' | grep -qx 3 && ! '$h' inspect f32.bin | grep -q bf16"
 
 # bytes NAME ARGUMENT...: trains a fresh model, exports it to NAME; same: as an earlier one.
 bytes() {
@@ -49,7 +52,8 @@ avx512bf16) same 'without AVX512_BF16' --isa avx512 ;;
 *) skip 'same bytes: without AVX512_BF16' 'this processor has none' ;;
 esac
 rm -rf m other
-"$h" g.bin --data train.tsv --out m -q --set train.steps_max=7 && "$h" g.bin --data train.tsv --resume m -q && "$h" export g.bin --model m -o other -q
+"$h" g.bin --data train.tsv --out m -q --set train.steps_max=7 && "$h" g.bin --data train.tsv --resume m -q &&
+    "$h" export g.bin --model m -o other -q
 check 'same bytes: stopped and resumed' diff -r other plain
 
 cat >dtype.py <<'PYTHON'
@@ -75,7 +79,8 @@ check 'inspect says so' sh -c "'$h' inspect tf32.bin | grep -c 'fc.*tf32' | grep
 rm -rf m
 "$h" tf32.bin --data train.tsv --out m -q && "$h" export tf32.bin --model m -o in_tf32 -q
 check 'processors train the bytes of float32 in TF32' diff -r in_tf32 in_f32
-check 'and doctor says so' sh -c "'$h' doctor tf32.bin --data train.tsv | grep -q 'tf32 needs cards .* here every product is in float32'"
+check 'and doctor says so' \
+    sh -c "'$h' doctor tf32.bin --data train.tsv | grep -q 'tf32 needs cards .* here every product is in float32'"
 check 'a model of float32 goes on in bfloat16' "$h" g.bin --data train.tsv --resume m -q --set train.epochs=2
 
 if [ $learned = 0 ]; then
@@ -92,7 +97,8 @@ for seed in 1 2 3; do
 done
 cat >auc.py <<'PYTHON'
 import json
-def auc(precision): return [[json.loads(l) for l in open(f"{precision}.{seed}.log") if '"eval"' in l][-1]["auc"] for seed in (1, 2, 3)]
+def auc(precision):
+    return [[json.loads(l) for l in open(f"{precision}.{seed}.log") if '"eval"' in l][-1]["auc"] for seed in (1, 2, 3)]
 f32, bf16 = auc("f32"), auc("bf16")
 print("AUC, three seeds: float32", f32, "bfloat16", bf16)
 assert f32 != bf16 and min(f32) > 0.6

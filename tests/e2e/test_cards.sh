@@ -1,6 +1,6 @@
 #!/bin/sh
-# Plans with stages on a card, end to end, on the emulated one: what the CPU alone would have learned, the bytes that cuts say, and every
-# refusal. Needs build/MODE/heterps-emu, which has that card (gpu/emu).
+# Plans with stages on a card, end to end, on the emulated one: what the CPU alone would have learned, the
+# bytes that cuts say, and every refusal. Needs build/MODE/heterps-emu, which has that card (gpu/emu).
 . "$(dirname "$0")/lib.sh"
 EMU=$BUILD/heterps-emu
 [ -x "$EMU" ] || { echo 'ok 1 - cards # SKIP this build has no emulated card'; exit 0; }
@@ -11,7 +11,8 @@ plan() { python3 tests/e2e/make_plan.py "$@"; }
 train() {
     into=$1 program=$2
     shift 2
-    "$program" "$work/$model.bin" --data "$work/train.tsv" --out "$work/$into" --log json "$@" >"$work/$into.log" 2>"$work/$into.err"
+    "$program" "$work/$model.bin" --data "$work/train.tsv" --out "$work/$into" \
+        --log json "$@" >"$work/$into.log" 2>"$work/$into.err"
 }
 
 # near NAME A B [LOSS PARAMETER]: the log losses after each step of two runs (1e-4) and their last parameters (1e-3).
@@ -25,12 +26,14 @@ def arrays(name):
     data = open(f"{work}/{name}/{path}", "rb").read()
     size = struct.unpack("<Q", data[:8])[0]
     parts = {k: v["data_offsets"] for k, v in json.loads(data[8:8 + size]).items() if k != "__metadata__"}
-    return {k: struct.unpack(f"<{(end - begin) // 4}f", data[8 + size + begin:8 + size + end]) for k, (begin, end) in parts.items()}
+    return {k: struct.unpack(f"<{(end - begin) // 4}f", data[8 + size + begin:8 + size + end])
+            for k, (begin, end) in parts.items()}
 def progress(name): # what was predicted before it was learned from
     return [e for e in map(json.loads, open(f"{work}/{name}.log")) if e["event"] == "progress"][-1]
 x, y = progress(a), progress(b)
 assert y["window"] > 100
-assert x["window"] != y["window"] or abs(x["logloss"] - y["logloss"]) <= float(loss) and abs(x["auc"] - y["auc"]) < 1e-3, (x, y)
+assert (x["window"] != y["window"] or abs(x["logloss"] - y["logloss"]) <= float(loss)
+        and abs(x["auc"] - y["auc"]) < 1e-3), (x, y)
 x, y = losses(a), losses(b)
 assert len(y) > 2 and x.keys() >= y.keys() and max(x) == max(y), (x, y)
 worst_loss = max(abs(x[step] - y[step]) for step in y)
@@ -41,11 +44,15 @@ print(f"{len(y)} losses differ by {worst_loss:.1e} at most, parameters by {worst
 assert worst_loss <= float(loss) and worst[0] <= float(parameter)
 PYTHON
 near() {
-    if python3 "$work/near.py" "$work" "$2" "$3" "${4:-1e-4}" "${5:-1e-3}" >"$work/.out" 2>&1; then ok "$1"; else not_ok "$1"; fi
+    if python3 "$work/near.py" "$work" "$2" "$3" "${4:-1e-4}" "${5:-1e-3}" >"$work/.out" 2>&1; then
+        ok "$1"
+    else
+        not_ok "$1"
+    fi
     tail -3 "$work/.out" | note
 }
 
-# --- a model with a bit of everything ------------------------------------------------------------------------------------------
+# --- a model with a bit of everything ---------------------------------------------------------------------------------
 
 cat >"$work/mixed.cfg" <<'CFG'
 [model]
@@ -128,7 +135,8 @@ assert a["dense"]["xxh3"] == b["dense"]["xxh3"], "parameters"
 assert [p["xxh3"] for p in a["tables"][0]["parts"]][-1] == [p["xxh3"] for p in b["tables"][0]["parts"]][-1], "rows"
 PYTHON
 }
-HETERPS_EMU_SEED=5 check 'the card does its work in another order' train again "$EMU" --plan "$work/card.json" --set train.in_flight=2
+HETERPS_EMU_SEED=5 check 'the card does its work in another order' train again "$EMU" \
+    --plan "$work/card.json" --set train.in_flight=2
 check 'and ends with the same bytes' same card again
 check 'and with other cuts between cards too' same card cards
 train halves "$EMU" --plan "$work/card.json" --set train.steps_max=2
@@ -138,13 +146,14 @@ train swapped "$HETERPS" --plan "$work/cpu.json" --set train.steps_max=2
 check 'a card goes on where a CPU stopped' train swapped "$EMU" --plan "$work/card.json" --resume "$work/swapped" $each
 near 'and learns the same' cpu swapped
 
-# --- several cards ----------------------------------------------------------------------------------------------------------------
+# --- several cards ----------------------------------------------------------------------------------------------------
 
 plan "$work/pair.json" '0-1:cpu 2-11:emu=2'
 export HETERPS_EMU_CARDS=3
 HETERPS_EMU_SEED=9 check 'a stage on two cards trains' train pair "$EMU" --plan "$work/pair.json" $each
 check 'and ends with the bytes of one' same card pair
-"$EMU" "$work/mixed.bin" --data "$work/train.tsv" --out "$work/one_free" --plan "$work/card.json" --set train.clip_norm=0 -q
+"$EMU" "$work/mixed.bin" --data "$work/train.tsv" --out "$work/one_free" --plan "$work/card.json" \
+    --set train.clip_norm=0 -q
 check 'without a bound of the norm' train pair_free "$EMU" --plan "$work/pair.json" --set train.clip_norm=0
 check 'too' same one_free pair_free
 plan "$work/triple.json" '0-1:cpu 2-11:emu=3'
@@ -154,13 +163,15 @@ plan "$work/rows2.json" '0-1:emu=2 2-11:cpu'
 fails 1 'is on 2 cards and looks rows up, which one card does' 'rows on two cards' \
     "$EMU" "$work/mixed.bin" --data "$work/train.tsv" --plan "$work/rows2.json"
 unset HETERPS_EMU_CARDS
-fails 2 'this machine has 1 card' 'more cards than there are' "$EMU" "$work/mixed.bin" --data "$work/train.tsv" --plan "$work/pair.json"
+fails 2 'this machine has 1 card' 'more cards than there are' \
+    "$EMU" "$work/mixed.bin" --data "$work/train.tsv" --plan "$work/pair.json"
 
-# --- TF32 -----------------------------------------------------------------------------------------------------------------------
+# --- TF32 -------------------------------------------------------------------------------------------------------------
 
 # Matrix units round the factors of products, processors do not: near each other, not the same, and the same every time.
 ctrdnn() {
-    "$HETERPS" compile samples/ctrdnn.cfg -o "$work/$1.bin" -q --set train.precision=$1 --set train.batch=100 --set train.micro=50 \
+    "$HETERPS" compile samples/ctrdnn.cfg -o "$work/$1.bin" -q --set train.precision=$1 \
+        --set train.batch=100 --set train.micro=50 \
         --set train.optimizer='sgd 0.05' --set emb.dim=4 --set h1.units=40 --set h2.units=24 --set h3.units=16
 }
 if ctrdnn f32 && ctrdnn tf32; then ok 'ctrdnn compiles in TF32'; else not_ok 'ctrdnn compiles in TF32'; fi
@@ -177,9 +188,10 @@ HETERPS_EMU_CAPABILITY=75 check 'a card without such units' train tf32_old "$EMU
 check 'multiplies in float32' same in_f32 tf32_old
 model=mixed
 
-# --- what is moved ----------------------------------------------------------------------------------------------------------------
+# --- what is moved ----------------------------------------------------------------------------------------------------
 
-# Of 320 examples, floats: x and its gradient, 117 each, and the label; behind both, 141 each. A loss comes back besides.
+# Of 320 examples, floats: x and its gradient, 117 each, and the label; behind both, 141 each. A loss comes
+# back besides.
 python3 - "$work" <<'PYTHON' && ok 'cards move what the cuts say' || not_ok 'cards move what the cuts say'
 import json, sys
 def stages(name):
@@ -190,36 +202,42 @@ assert card[1].get("cut_bytes", 0) == 0 and card[1]["other_bytes"] == 320 * 4 * 
 assert middle[0]["cut_bytes"] == 320 * 4 * 2 * 117 and middle[1]["cut_bytes"] == 320 * 4 * 2 * 141, middle
 PYTHON
 
-# --- rows on a card ---------------------------------------------------------------------------------------------------------------
+# --- rows on a card ---------------------------------------------------------------------------------------------------
 
-# Looked up there: gathering, pooling and updates round as the CPU's do, so with the rest on the CPU all bytes are the same, however many
-# rows stay on the card.
+# Looked up there: gathering, pooling and updates round as the CPU's do, so with the rest on the CPU all bytes
+# are the same, however many rows stay on the card.
 plan "$work/rows.json" '0-1:emu 2-11:cpu'
 plan "$work/whole.json" '0-11:emu'
 "$HETERPS" "$work/mixed.bin" --data "$work/train.tsv" --out "$work/cpu3" --set train.epochs=3 -q --threads 1
 for budget in 0 8KiB 1MiB; do
-    check "rows: $budget of them stay on the card" train "rows_$budget" "$EMU" --plan "$work/rows.json" --set store.gpu=$budget --set train.epochs=3 $each
+    check "rows: $budget of them stay on the card" train "rows_$budget" "$EMU" --plan "$work/rows.json" \
+        --set store.gpu=$budget --set train.epochs=3 $each
     check "rows: $budget: the bytes are the CPU's" same cpu3 "rows_$budget"
 done
 python3 - "$work" <<'PYTHON' && ok 'rows move in, and home for others' || not_ok 'rows move in, and home for others'
 import json, sys
-none, few, all = [[s for s in map(json.loads, open(f"{sys.argv[1]}/rows_{b}.log")) if s["event"] == "done"][0]["stages"][0] for b in ("0", "8KiB", "1MiB")]
+none, few, all = [[s for s in map(json.loads, open(f"{sys.argv[1]}/rows_{b}.log"))
+                   if s["event"] == "done"][0]["stages"][0] for b in ("0", "8KiB", "1MiB")]
 assert none["rows_resident"] == none["rows_moved_in"] == 0 < none["rows_cold"], none
-assert 0 < few["rows_resident"] < all["rows_resident"] and few["rows_moved_in"] > 8192 // (13 * 4) and few["rows_moved_home"] > 0, few
+assert (0 < few["rows_resident"] < all["rows_resident"] and few["rows_moved_in"] > 8192 // (13 * 4)
+        and few["rows_moved_home"] > 0), few
 assert all["rows_resident"] > all["rows_cold"] and all["other_bytes"] < none["other_bytes"], (all, none)
 PYTHON
 check 'all layers on a card' train whole "$EMU" --plan "$work/whole.json" --set store.gpu=8KiB $each
 near 'learn the same' cpu whole
 check 'and end with the bytes of other plans with cards' same card whole
-"$HETERPS" compile "$work/mixed.cfg" -o "$work/life.bin" --set emb.admit=2 --set emb.ttl=2 --set store.period=4 >/dev/null 2>&1 ||
-    "$HETERPS" compile "$work/mixed.cfg" -o "$work/life.bin" --set emb.admit=2 --set emb.ttl=2 --set store.period=4 >"$work/.out" 2>&1 || note <"$work/.out"
+"$HETERPS" compile "$work/mixed.cfg" -o "$work/life.bin" --set emb.admit=2 --set emb.ttl=2 \
+    --set store.period=4 >/dev/null 2>&1 ||
+    "$HETERPS" compile "$work/mixed.cfg" -o "$work/life.bin" --set emb.admit=2 --set emb.ttl=2 \
+        --set store.period=4 >"$work/.out" 2>&1 || note <"$work/.out"
 model=life
 train life "$HETERPS" --threads 1 --set train.epochs=3
-check 'rows that come and go are looked up on a card' train life_card "$EMU" --plan "$work/rows.json" --set train.epochs=3
+check 'rows that come and go are looked up on a card' train life_card "$EMU" \
+    --plan "$work/rows.json" --set train.epochs=3
 check 'and the bytes are the CPU'"'"'s' same life life_card
 model=mixed
 
-# --- planning -----------------------------------------------------------------------------------------------------------------------
+# --- planning ---------------------------------------------------------------------------------------------------------
 
 cat >"$work/cluster.cfg" <<'CFG'
 [type core]
@@ -233,37 +251,47 @@ limit = 4
 [goal]
 throughput = max
 CFG
-check 'a card is profiled' "$EMU" profile "$work/mixed.bin" --cluster "$work/cluster.cfg" --data "$work/train.tsv" --seconds 2 -o "$work/profile.json"
-python3 - "$work/profile.json" <<'PYTHON' && ok 'a card has times, and is told which layers are tied' || not_ok 'a card has times, and is told which layers are tied'
+check 'a card is profiled' "$EMU" profile "$work/mixed.bin" --cluster "$work/cluster.cfg" --data "$work/train.tsv" \
+    --seconds 2 -o "$work/profile.json"
+tied='a card has times, and is told which layers are tied'
+python3 - "$work/profile.json" <<'PYTHON' && ok "$tied" || not_ok "$tied"
 import json, sys
 profile = json.load(open(sys.argv[1]))
 assert profile["types"][1]["limit"] == 1 and profile["types"][1]["source"] == "measured", profile["types"]
 layers = {layer["name"]: layer for layer in profile["layers"]}
 for name, layer in layers.items():
     assert 0 < layer["oct"][1] < 1e9, layer
-    assert (layer.get("tied_before", 0), layer.get("tied_behind", 0)) == {"h2": (0, 1), "h3": (1, 0)}.get(name, (0, 0)), layer
-assert layers["h2"]["oct"][1] >= 1e-6 and abs(layers["h2"]["oct"][1] / layers["h3"]["oct"][1] - 1) < 1e-6, layers # equal shares
+    tied = layer.get("tied_before", 0), layer.get("tied_behind", 0)
+    assert tied == {"h2": (0, 1), "h3": (1, 0)}.get(name, (0, 0)), layer
+# Equal shares.
+assert layers["h2"]["oct"][1] >= 1e-6 and abs(layers["h2"]["oct"][1] / layers["h3"]["oct"][1] - 1) < 1e-6, layers
 PYTHON
 check 'a run plans for a card by itself' train planned "$EMU" --cluster "$work/cluster.cfg" $each
 near 'and learns the same' cpu planned
 
-# --- what is refused --------------------------------------------------------------------------------------------------------------
+# --- what is refused --------------------------------------------------------------------------------------------------
 
 run() { "$EMU" "$work/mixed.bin" --data "$work/train.tsv" "$@"; }
 plan "$work/torn.json" '0-1:cpu 2-7:emu 8-11:cpu'
-fails 1 '\[h3\] shares its parameters with \[h2\] of another stage' 'shared parameters on both sides' run --plan "$work/torn.json"
-fails 1 'is on a card, which needs train.sync = bsp' 'waves' run --plan "$work/card.json" --set train.sync=wsp --set train.micro=64 --set train.lanes=1 --set train.clip_norm=0
-HETERPS_EMU_BYTES=1000000 fails 1 'emu: [0-9]+ bytes for stage n..bce: parameters and state .* 1000000 bytes' 'too little memory' run --plan "$work/card.json"
+fails 1 '\[h3\] shares its parameters with \[h2\] of another stage' 'shared parameters on both sides' \
+    run --plan "$work/torn.json"
+fails 1 'is on a card, which needs train.sync = bsp' 'waves' run --plan "$work/card.json" --set train.sync=wsp \
+    --set train.micro=64 --set train.lanes=1 --set train.clip_norm=0
+HETERPS_EMU_BYTES=1000000 fails 1 'emu: [0-9]+ bytes for stage n..bce: parameters and state .* 1000000 bytes' \
+    'too little memory' run --plan "$work/card.json"
 plan "$work/cuda.json" '0-1:cpu 2-11:cuda:0'
 fails 2 'stage n..bce is on cuda:0; the cards here are emu' 'another kind of card' run --plan "$work/cuda.json"
-fails 2 'stage n..bce is on emu; this machine has 0 cards: ' 'a program without cards' "$HETERPS" "$work/mixed.bin" --data "$work/train.tsv" --plan "$work/card.json"
+fails 2 'stage n..bce is on emu; this machine has 0 cards: ' 'a program without cards' \
+    "$HETERPS" "$work/mixed.bin" --data "$work/train.tsv" --plan "$work/card.json"
 fails 1 'step [0-9]+: the loss is not finite; the first such value is in the output of \[' 'a loss that is not finite' \
-    run --plan "$work/card.json" --set train.optimizer='sgd 1e6' --set h3.activation=none --set train.epochs=20 --set train.clip_norm=0 -q
+    run --plan "$work/card.json" --set train.optimizer='sgd 1e6' --set h3.activation=none --set train.epochs=20 \
+    --set train.clip_norm=0 -q
 
-# --- the model of the samples -----------------------------------------------------------------------------------------------------
+# --- the model of the samples -----------------------------------------------------------------------------------------
 
 model=ctrdnn
-"$HETERPS" compile samples/ctrdnn.cfg -o "$work/ctrdnn.bin" --set train.batch=128 --set train.micro=64 --set h1.units=128 \
+"$HETERPS" compile samples/ctrdnn.cfg -o "$work/ctrdnn.bin" --set train.batch=128 \
+    --set train.micro=64 --set h1.units=128 \
     --set h2.units=64 --set h3.units=32 -q
 "$HETERPS" gen criteo --rows 384 --vocab 200 -q -o "$work/train.tsv"
 plan "$work/one.json" '0-6:cpu'
@@ -271,7 +299,8 @@ plan "$work/two.json" '0-0:cpu 1-6:emu'
 check 'ctrdnn trains on the CPU' train one "$HETERPS" --plan "$work/one.json" --threads 1 $each
 check 'ctrdnn trains on CPU and card' train two "$EMU" --plan "$work/two.json" $each
 near 'ctrdnn: the losses are the same' one two
-python3 - "$work" <<'PYTHON' && ok 'ctrdnn: the bytes are those of the cut' || not_ok 'ctrdnn: the bytes are those of the cut'
+moved='ctrdnn: the bytes are those of the cut'
+python3 - "$work" <<'PYTHON' && ok "$moved" || not_ok "$moved"
 import json, sys
 done = [e for e in map(json.loads, open(sys.argv[1] + "/two.log")) if e["event"] == "done"][0]
 assert done["stages"][0]["cut_bytes"] == 384 * ((416 + 13 + 1) * 4 + 416 * 4), done["stages"]

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The command line: help and version, and every way to get it wrong. A wrong command line ends with 2, a failure with 1, each with one line
-# that says what and where; nothing that stood before is touched.
+# The command line: help and version, and every way to get it wrong. A wrong command line ends with 2, a
+# failure with 1, each with one line that says what and where; nothing that stood before is touched.
 . "$(dirname "$0")/lib.sh"
 tiny_model
 rows 500 "$work/data.tsv"
@@ -25,17 +25,23 @@ looked_up() { # WORD PATTERN...: what there is to the word, each line by itself
     shift
     for pattern; do grep -qE -e "$pattern" out || return 1; done
 }
-check 'help: an op, with all its keys' looked_up fc '^\[fc\]: takes one input' '^  input ' '^  units +u32 +required' '^  activation +choice +none'
-check 'help: a kind of loss' looked_up softmax '^\[softmax\]' '^\[loss\] kind = softmax: takes a prediction; a label' '^  weight '
+check 'help: an op, with all its keys' looked_up fc '^\[fc\]: takes one input' '^  input ' '^  units +u32 +required' \
+    '^  activation +choice +none'
+check 'help: a kind of loss' looked_up softmax '^\[softmax\]' \
+    '^\[loss\] kind = softmax: takes a prediction; a label' '^  weight '
 check 'help: a format, with its keys' looked_up csv '^data.format = csv' '^  csv +values' '^  separator +text +comma'
 check 'help: a section' looked_up checkpoint '^\[checkpoint\]$' '^  every +u64 +0'
 check 'help: a key, in every section that has it' looked_up l2 '^\[train\]$' '^\[table NAME\]$' 'l2 w is added'
-check 'help: a key of one section' sh -c "'$h' help train.every >out 2>&1; [ \$? = 2 ] && '$h' help eval.every | grep -c '^  every' | grep -qx 1"
+check 'help: a key of one section' \
+    sh -c "'$h' help train.every >out 2>&1; [ \$? = 2 ] && '$h' help eval.every | grep -c '^  every' | grep -qx 1"
 check 'help: an optimizer' looked_up adam '^optimizer = adam RATE' 'beta1=0.9 '
 check 'help: a schedule' looked_up cosine '^train.schedule = cosine' 'steps=100000'
 check 'help: a verb that is a section as well' looked_up eval '^heterps-run eval GRAPH' '^\[eval\]$' '^  top '
-check 'help: a verb, with its own flags and those of all' looked_up predict '^heterps-run predict GRAPH' '^  --with COLUMNS ' '^  --threads N '
-check 'help: no flag of all verbs is required' sh -c "'$h' help predict | grep -E '^  (--(log|help|trust-paths|gpu|blas)|-[vq]) ' >own && [ \$(wc -l <own) = 7 ] && ! grep -q '(required)' own"
+check 'help: a verb, with its own flags and those of all' looked_up predict '^heterps-run predict GRAPH' \
+    '^  --with COLUMNS ' '^  --threads N '
+check 'help: no flag of all verbs is required' \
+    sh -c "'$h' help predict | grep -E '^  (--(log|help|trust-paths|gpu|blas)|-[vq]) ' >own && [ \$(wc -l <own) = 7 ] &&
+        ! grep -q '(required)' own"
 check 'help: a section of a cluster' looked_up goal '^\[goal, of a cluster\]' '^  throughput '
 fails 2 'no help on "bacth": .*; similar words: batch$' 'help: a word with a slip' "$h" help bacth
 fails 2 'no help on "form": .*; similar words: format, transform$' 'help: part of a word' "$h" help form
@@ -102,7 +108,8 @@ fails 2 '--log: expected text or json, found "yaml"' '--log yaml' "$h" inspect t
 fails 2 '--dot takes no value' '--dot=1' "$h" inspect tiny.bin --dot=1
 fails 2 '-o FILE is missing' 'compile without -o' "$h" compile tiny.cfg
 fails 2 '-o: expected a value' 'compile -o without a value' "$h" compile tiny.cfg -o
-fails 2 '--model is needed: tiny.bin is a graph without a model' 'eval without a model' "$h" eval tiny.bin --data data.tsv
+fails 2 '--model is needed: tiny.bin is a graph without a model' 'eval without a model' \
+    "$h" eval tiny.bin --data data.tsv
 fails 2 '--data FILE is missing' 'eval without data' "$h" eval tiny.bin --model model
 fails 2 '--model is needed' 'predict without a model' "$h" predict tiny.bin --data data.tsv
 fails 2 '--data FILE is missing' 'predict without data' "$h" predict tiny.bin --model model
@@ -117,7 +124,9 @@ for value in 0 -1 1.5 x '' ' 1' 1x 0x10 1e3 99999999999999999999; do
     fails 2 '--rows: expected a whole number' "--rows '$value'" "$h" gen criteo --rows "$value" -o x
     fails 2 '--threads: expected a whole number' "--threads '$value'" "$h" tiny.bin --data data.tsv --threads "$value"
 done
-for value in -0.1 10.5 nan inf x ''; do fails 2 '--zipf: expected a number' "--zipf '$value'" "$h" gen criteo --rows 1 -o x --zipf "$value"; done
+for value in -0.1 10.5 nan inf x ''; do
+    fails 2 '--zipf: expected a number' "--zipf '$value'" "$h" gen criteo --rows 1 -o x --zipf "$value"
+done
 fails 2 '--vocab: expected' '--vocab 0' "$h" gen criteo --rows 1 -o x --vocab 0
 fails 2 '--vocab: expected' '--vocab 2000000000' "$h" gen criteo --rows 1 -o x --vocab 2000000000
 fails 2 '--threads: expected' '--threads 2000' "$h" tiny.bin --data data.tsv --threads 2000
@@ -167,10 +176,12 @@ fails 1 'nope.tsv: No such file' 'evaluation data that are not there' "$h" tiny.
 fails 1 'nope: holds no model' 'a model that is not there' "$h" eval tiny.bin --model nope --data data.tsv
 fails 1 'holds no model|directory' 'a model that is a file' "$h" predict tiny.bin --model data.tsv --data data.tsv -o x
 fails 1 'nope: holds no model' '--resume of nothing' "$h" tiny.bin --data data.tsv --resume nope
-fails 1 'nowhere/m: cannot make the directory' '--out in a folder that is not there' "$h" tiny.bin --data data.tsv --out nowhere/m
+fails 1 'nowhere/m: cannot make the directory' '--out in a folder that is not there' \
+    "$h" tiny.bin --data data.tsv --out nowhere/m
 fails 1 'data.tsv: expected a directory' '--out that is a file' "$h" tiny.bin --data data.tsv --out data.tsv
 mkdir precious_folder && echo precious >precious_folder/file
-fails 1 'precious_folder: .*holds no model' '--out that is a folder of something else' "$h" tiny.bin --data data.tsv --out precious_folder
+fails 1 'precious_folder: .*holds no model' '--out that is a folder of something else' \
+    "$h" tiny.bin --data data.tsv --out precious_folder
 fails 1 'expected a directory' 'export to a file' "$h" export tiny.bin --model model -o data.tsv
 fails 1 'saved model' 'export into the model' "$h" export tiny.bin --model model -o model
 for verb in "compile tiny.cfg" "gen criteo --rows 1" "predict tiny.bin --model model --data data.tsv"; do
@@ -183,7 +194,9 @@ done
 fails 2 '-o: expected a value, FILE, found nothing' 'gen -o with an empty name' "$h" gen criteo --rows 1 -o ''
 fails_json() { # under JSON the error is an event as well
     "$h" tiny.bin --data nope.tsv --log json >out 2>err
-    [ $? = 1 ] && [ "$(wc -l <err)" = 1 ] && python3 -c 'import json, sys; e = json.load(sys.stdin); sys.exit(not (e["event"] == "error" and "nope.tsv" in e["text"]))' <out
+    [ $? = 1 ] && [ "$(wc -l <err)" = 1 ] && python3 -c 'import json, sys
+e = json.load(sys.stdin)
+sys.exit(not (e["event"] == "error" and "nope.tsv" in e["text"]))' <out
 }
 check 'under --log json an error is an event too' fails_json
 

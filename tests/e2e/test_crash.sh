@@ -1,6 +1,7 @@
 #!/bin/sh
-# kill -9 at random moments of a training that saves at every step, resumed until it is through: every save that is there verifies after each
-# kill, and what comes out is, byte for byte, what an undisturbed run gives. CRASHES=N: so many kills (tests/quality/crash.sh: 1,000).
+# kill -9 at random moments of a training that saves at every step, resumed until it is through: every save
+# that is there verifies after each kill, and what comes out is, byte for byte, what an undisturbed run gives.
+# CRASHES=N: so many kills (tests/quality/crash.sh: 1,000).
 . "$(dirname "$0")/lib.sh"
 cat >"$work/model.cfg" <<'CFG'
 [data]
@@ -35,7 +36,8 @@ keep = 3
 [store]
 ram = 16MiB
 CFG
-"$HETERPS" compile "$work/model.cfg" -o "$work/graph.bin" -q && rows 2000 "$work/data.tsv" || { echo "not ok 1 - fixture"; exit 1; }
+"$HETERPS" compile "$work/model.cfg" -o "$work/graph.bin" -q && rows 2000 "$work/data.tsv" ||
+    { echo "not ok 1 - fixture"; exit 1; }
 python3 - "$HETERPS" "$work" "${CRASHES:-40}" "${SEED:-$(date +%s)}" <<'PYTHON'
 import filecmp, os, random, shutil, subprocess, sys, time
 program, work, kills, seed = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
@@ -53,7 +55,8 @@ def export(name, of):
 def training(where):
     threads = ["--threads", pick.choice("12"), "--set", "checkpoint.wait=" + pick.choice(["yes", "no"]), "-q"]
     how = ["--resume", where] if os.path.exists(where + "/manifest.json") else ["--out", where]
-    return subprocess.Popen([program, graph, "--data", data] + how + threads, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    return subprocess.Popen([program, graph, "--data", data] + how + threads, stdin=subprocess.DEVNULL,
+                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 # What fsck says of the directory: "" where all is well.
 def fsck():
@@ -88,8 +91,10 @@ def run_through():
         wrong = fsck() or export("resumed", model)
         if not wrong and filecmp.cmpfiles(work + "/whole", work + "/resumed", files, shallow=False)[0] != files:
             wrong = "other bytes than the undisturbed run's"
-        # Two, where few saves were waited for. Four, where the kill came behind the last save and before the oldest was removed: a run with nothing left to do removes nothing.
-        if not wrong and sum(name.startswith("manifest") for name in os.listdir(model)) not in (2, 3, 4): wrong = "not three saves: %s" % os.listdir(model)
+        # Two, where few saves were waited for. Four, where the kill came behind the last save and before the
+        # oldest was removed: a run with nothing left to do removes nothing.
+        if not wrong and sum(name.startswith("manifest") for name in os.listdir(model)) not in (2, 3, 4):
+            wrong = "not three saves: %s" % os.listdir(model)
         return wrong
 
 counted = dict.fromkeys(("kill", "run", "leftover", "early"), 0)
@@ -98,7 +103,8 @@ child = training(work + "/straight")
 wrong = child.communicate()[1].decode() or export("whole", work + "/straight")
 span_s = (time.monotonic() - begin) / 4 # and then such that a training takes some 6 to 12 attempts
 while not wrong and counted["kill"] < kills: wrong = run_through()
-print("%s 1 - killed at random moments and resumed: whole after every kill, the same bytes in the end" % ("not ok" if wrong else "ok"))
+print("%s 1 - killed at random moments and resumed: whole after every kill, the same bytes in the end"
+      % ("not ok" if wrong else "ok"))
 for text in wrong.splitlines(): print("#", text)
 print("# %d kills in %d trainings of up to 40 saves: %d left files behind, %d came before the first save; seed %d" %
       (counted["kill"], counted["run"], counted["leftover"], counted["early"], seed))

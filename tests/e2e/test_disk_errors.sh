@@ -1,10 +1,12 @@
 #!/bin/sh
-# A disk that gives no more, and a neighbour that cuts a file while it is read: a sentence with file and byte, never a signal's end.
+# A disk that gives no more, and a neighbour that cuts a file while it is read: a sentence with file and byte,
+# never a signal's end.
 . "$(dirname "$0")/lib.sh"
 tiny_model
 rows 4000 "$work/data.tsv"
 "$HETERPS" compile "$work/tiny.cfg" -o "$work/graph.bin" --set emb.dim=64 -q &&
-    "$HETERPS" "$work/graph.bin" --data "$work/data.tsv" --out "$work/model" -q && "$HETERPS" export "$work/graph.bin" --model "$work/model" -o "$work/tensors" -q ||
+    "$HETERPS" "$work/graph.bin" --data "$work/data.tsv" --out "$work/model" -q &&
+    "$HETERPS" export "$work/graph.bin" --model "$work/model" -o "$work/tensors" -q ||
     { echo "not ok 1 - fixture"; exit 1; }
 graph=$work/graph.bin
 emb=$(basename "$work"/model/emb.*.rows)
@@ -22,8 +24,9 @@ import import $graph $1/tensors --out $work/imported
 VERBS
 }
 
-# A neighbour: what is read is cut when it has been mapped, and before its bytes are touched. eval and --resume map the rows twice: to look at
-# their header, and to read them. fsck looks again at what it could not read, and then counts the bytes.
+# A neighbour: what is read is cut when it has been mapped, and before its bytes are touched. eval and
+# --resume map the rows twice: to look at their header, and to read them. fsck looks again at what it could
+# not read, and then counts the bytes.
 verbs "$work/cut" >"$work/verbs"
 while read -r name line; do
     rm -rf "$work/cut" "$work/out" "$work/resumed" "$work/new" "$work/imported"
@@ -34,8 +37,12 @@ while read -r name line; do
     status=$?
     if [ $status = 77 ]; then
         skip "a neighbour cuts a file: $name" 'no process may be traced here'
-    elif [ $status = 1 ] && grep -qE "^heterps-run: error: $cut: byte 5000 cannot be read: the file had [0-9]+ bytes, and has been cut$|^fault +$cut: 5000 bytes, .* bytes 5000 to [0-9]+ are missing$" "$work/.out" "$work/.err" -h &&
-        [ ! -e "$work/out/emb.safetensors" ] && [ ! -e "$work/new/manifest.json" ] && [ ! -e "$work/imported/manifest.json" ]; then
+    elif [ $status = 1 ] &&
+        told="^heterps-run: error: $cut: byte 5000 cannot be read: the file had [0-9]+ bytes, and has been cut$" &&
+        grep -qE "$told|^fault +$cut: 5000 bytes, .* bytes 5000 to [0-9]+ are missing$" \
+            "$work/.out" "$work/.err" -h &&
+        [ ! -e "$work/out/emb.safetensors" ] && [ ! -e "$work/new/manifest.json" ] &&
+        [ ! -e "$work/imported/manifest.json" ]; then
         ok "a neighbour cuts a file: $name"
     else
         not_ok "a neighbour cuts a file: $name"
@@ -46,8 +53,10 @@ done <"$work/verbs"
 # A disk that ends early: a file system in a file, on a loop device, of which the end is cut off.
 mounted=
 disk_make() {
-    truncate -s 24M "$work/disk" && mkfs.ext2 -q -b 4096 -I 128 -m 0 "$work/disk" >"$work/.log" 2>&1 && mkdir "$work/mounted" && mount -o loop "$work/disk" "$work/mounted" >>"$work/.log" 2>&1 &&
-        mounted=$work/mounted && cp -r "$work/model" "$work/tensors" "$mounted" && sync && echo 3 >/proc/sys/vm/drop_caches
+    truncate -s 24M "$work/disk" && mkfs.ext2 -q -b 4096 -I 128 -m 0 "$work/disk" >"$work/.log" 2>&1 &&
+        mkdir "$work/mounted" && mount -o loop "$work/disk" "$work/mounted" >>"$work/.log" 2>&1 &&
+        mounted=$work/mounted && cp -r "$work/model" "$work/tensors" "$mounted" && sync &&
+        echo 3 >/proc/sys/vm/drop_caches
 }
 trap '[ -z "$mounted" ] || umount "$mounted"; rm -rf "$work"' EXIT
 if disk_make 2>>"$work/.log"; then
@@ -62,8 +71,11 @@ if disk_make 2>>"$work/.log"; then
         rm -rf "$work/out" "$work/resumed" "$work/new" "$work/imported"
         "$HETERPS" $line >"$work/.out" 2>"$work/.err"
         status=$?
-        if [ $status = 1 ] && grep -qE "^heterps-run: error: $mounted/(model|tensors)/[^ ]*: byte [0-9]+ cannot be read: Input/output error$|^fault +$mounted/model/$emb: byte [0-9]+ cannot be read: Input/output error$" "$work/.out" "$work/.err" -h &&
-            [ ! -e "$work/out/emb.safetensors" ] && [ ! -e "$work/new/manifest.json" ] && [ ! -e "$work/imported/manifest.json" ]; then
+        unread='byte [0-9]+ cannot be read: Input/output error$'
+        told="^heterps-run: error: $mounted/(model|tensors)/[^ ]*: $unread|^fault +$mounted/model/$emb: $unread"
+        if [ $status = 1 ] && grep -qE "$told" "$work/.out" "$work/.err" -h &&
+            [ ! -e "$work/out/emb.safetensors" ] && [ ! -e "$work/new/manifest.json" ] &&
+            [ ! -e "$work/imported/manifest.json" ]; then
             ok "a disk that ends early: $name"
         else
             not_ok "a disk that ends early: $name"

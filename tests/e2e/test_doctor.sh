@@ -1,6 +1,6 @@
 #!/bin/sh
-# doctor: whatever training refuses before its first step, doctor refuses in the same words, all of it at once; what it advises is enough; where it finds
-# nothing training begins; and it leaves nothing behind.
+# doctor: whatever training refuses before its first step, doctor refuses in the same words, all of it at
+# once; what it advises is enough; where it finds nothing training begins; and it leaves nothing behind.
 . "$(dirname "$0")/lib.sh"
 case $BUILD in
 */asan | */tsan) sanitized=yes ;;
@@ -21,22 +21,28 @@ section() { sed -n "/^$1\$/,/^[a-z]/p" "$work/page" | grep -v "^[a-z]"; }
 # --- what training accepts --------------------------------------------------------------------------
 
 begins() {
-    ls -A "$work" >"$work/.before" && doctor "$tiny" --data "$data" --eval "$work/test.tsv" --out "$work/model" --set train.steps_max=3 &&
-        tail -1 "$work/page" | grep -qx 'training can begin' && ! grep -qE '^  (fail|warn)' "$work/page" && ls -A "$work" >"$work/.after" &&
-        sed -i '/^page/d;/^\.before$/d;/^\.after$/d' "$work/.before" "$work/.after" && cmp "$work/.before" "$work/.after" &&
+    ls -A "$work" >"$work/.before" &&
+        doctor "$tiny" --data "$data" --eval "$work/test.tsv" --out "$work/model" --set train.steps_max=3 &&
+        tail -1 "$work/page" | grep -qx 'training can begin' && ! grep -qE '^  (fail|warn)' "$work/page" &&
+        ls -A "$work" >"$work/.after" &&
+        sed -i '/^page/d;/^\.before$/d;/^\.after$/d' "$work/.before" "$work/.after" &&
+        cmp "$work/.before" "$work/.after" &&
         "$HETERPS" "$tiny" --data "$data" --eval "$work/test.tsv" --out "$work/model" --set train.steps_max=3 -q
 }
 check 'nothing in the way: status 0, nothing left behind, and training begins' begins
-for heading in model data memory rows disk 'save directory' plan cards; do check "a section $heading" grep -qx "$heading" "$work/page"; done
+for heading in model data memory rows disk 'save directory' plan cards; do
+    check "a section $heading" grep -qx "$heading" "$work/page"
+done
 few_steps() {
-    doctor "$tiny" --data "$work/test.tsv" && section data | grep -qE 'warn +steps a pass .*about 8' && section data | grep -qF 'a smaller train.batch than 64' &&
+    doctor "$tiny" --data "$work/test.tsv" && section data | grep -qE 'warn +steps a pass .*about 8' &&
+        section data | grep -qF 'a smaller train.batch than 64' &&
         section data | grep -qF -e '--set train.batch=16'
 }
 check 'few data for the batch: worth a look' few_steps
 doctor "$tiny" --data "$data" --eval "$work/test.tsv"
 same_memory() {
-    "$HETERPS" plan-memory "$tiny" --data "$data" --eval "$work/test.tsv" 2>/dev/null | tr '\n' ' ' | tr -s ' ' >"$work/plan" &&
-        doctor "$tiny" --data "$data" --eval "$work/test.tsv" || return 1
+    "$HETERPS" plan-memory "$tiny" --data "$data" --eval "$work/test.tsv" 2>/dev/null | tr '\n' ' ' |
+        tr -s ' ' >"$work/plan" && doctor "$tiny" --data "$data" --eval "$work/test.tsv" || return 1
     section memory | sed -n 's/^  ok    \(.*[^ ]\)  *needs \(.*\)$/\1 \2/p' | grep -v '^in all' >"$work/parts"
     [ "$(wc -l <"$work/parts")" -gt 8 ] || return 1
     # The program's own part is what its heap is at that moment.
@@ -46,14 +52,19 @@ same_memory() {
 }
 check 'memory part by part is what plan-memory says' same_memory
 check 'an existing model: goes on' doctor "$tiny" --data "$data" --resume "$work/model"
-claim_kept() { ls "$work/model" >"$work/.before"; doctor "$tiny" --data "$data" --out "$work/model"; ls "$work/model" | cmp - "$work/.before"; }
+claim_kept() {
+    ls "$work/model" >"$work/.before"
+    doctor "$tiny" --data "$data" --out "$work/model"
+    ls "$work/model" | cmp - "$work/.before"
+}
 check 'an existing directory stays as it is' claim_kept
 parsed() {
     "$HETERPS" doctor "$tiny" --data "$work/nowhere" --log json </dev/null 2>/dev/null | python3 -c '
 import json, sys
 events = [json.loads(line) for line in sys.stdin]
 lines = [e for e in events if e["event"] == "doctor"]
-assert {e["state"] for e in lines} <= {"ok", "warn", "fail"} and {"memory", "plan", "data"} <= {e["section"] for e in lines}
+assert {e["state"] for e in lines} <= {"ok", "warn", "fail"}
+assert {"memory", "plan", "data"} <= {e["section"] for e in lines}
 assert all(set(e) == {"event", "section", "state", "what", "needed", "found", "todo"} for e in lines)
 verdicts = [e for e in events if e["event"] == "verdict"]
 assert len(verdicts) == 1 and verdicts[0]["fails"] == sum(e["state"] == "fail" for e in lines) == 1, verdicts'
@@ -62,7 +73,8 @@ check '--log json' parsed
 
 # --- what training refuses ------------------------------------------------------------------------
 
-# both SECTION NAME ARGUMENT...: training is refused, and doctor says the same in that section. Standard input is the script's.
+# both SECTION NAME ARGUMENT...: training is refused, and doctor says the same in that section. Standard input
+# is the script's.
 both() {
     of=$1 name=$2
     shift 2
@@ -113,12 +125,14 @@ both plan 'a plan of too few layers' "$tiny" --data "$data" --plan "$work/short.
 both plan 'no plan' "$tiny" --data "$data" --plan "$work/nowhere.json"
 both plan 'a plan and a cluster' "$tiny" --data "$data" --plan "$work/short.json" --cluster "$work/cluster.cfg"
 both plan 'a cluster without prices' "$tiny" --data "$data" --cluster "$work/cheap.cfg"
-printf '[type cpu]\ndevice = cpu\nprice_per_hour = 1\nlimit = 1\n[type far]\ndevice = cuda:7\nprice_per_hour = 1\nlimit = 1\n' >"$work/far.cfg"
+printf '[type %s]\ndevice = %s\nprice_per_hour = 1\nlimit = 1\n' cpu cpu far cuda:7 >"$work/far.cfg"
 both plan 'a cluster with a device that is not here' "$tiny" --data "$data" --cluster "$work/far.cfg"
-has_cores 2 'a cluster of too few units' && both plan 'a cluster of too few units' "$tiny" --data "$data" --cluster "$work/cluster.cfg" --set train.pipelines=2 --set train.sync=wsp
+has_cores 2 'a cluster of too few units' && both plan 'a cluster of too few units' "$tiny" --data "$data" \
+        --cluster "$work/cluster.cfg" --set train.pipelines=2 --set train.sync=wsp
 both plan 'an unknown method' "$tiny" --data "$data" --cluster "$work/cluster.cfg" --method guess
 both plan 'pipelines under bsp' "$tiny" --data "$data" --set train.pipelines=2 --share
-both plan 'too many slots' "$tiny" --data "$data" --set train.in_flight=60000 --set train.sync=wsp --set train.pipelines=2 --share
+both plan 'too many slots' "$tiny" --data "$data" --set train.in_flight=60000 --set train.sync=wsp \
+    --set train.pipelines=2 --share
 both 'save directory' 'a directory of something else' "$tiny" --data "$data" --out "$work/other"
 both 'save directory' 'a file in place of a directory' "$tiny" --data "$data" --out "$data"
 both 'save directory' "another graph's model" "$tiny" --data "$data" --out "$work/wider"
@@ -128,11 +142,15 @@ both 'save directory' 'beginning and going on' "$tiny" --data "$data" --resume "
 both 'save directory' 'nothing to begin with' "$tiny" --data "$data" --init "$work/nowhere"
 both 'save directory' 'nothing of that name to begin with' "$tiny" --data "$data" --init "$work/empty"
 both disk 'a disk without a directory' "$tiny" --data "$data" --set store.ssd=64MiB
-both disk 'a directory that cannot be made' "$tiny" --data "$data" --set store.ram=64MiB --set store.ssd=64MiB --set store.path="$work/no/where"
+both disk 'a directory that cannot be made' "$tiny" --data "$data" --set store.ram=64MiB --set store.ssd=64MiB \
+    --set store.path="$work/no/where"
 both disk 'too little of a disk' "$tiny" --data "$data" --set store.ssd=1MiB --set store.path="$work/rows"
-both disk 'rows on disk without the barrier' "$tiny" --data "$data" --set store.ssd=64MiB --set store.path="$work/rows" --set train.sync=wsp
-both rows 'rows that come and go without the barrier' "$tiny" --data "$data" --set emb.ttl=2 --set store.period=2 --set train.sync=wsp
-both memory 'RAM for no micro-batch' "$tiny" --data "$data" --set store.ram=1MiB --set train.batch=4096 --set train.micro=4096
+both disk 'rows on disk without the barrier' "$tiny" --data "$data" --set store.ssd=64MiB \
+    --set store.path="$work/rows" --set train.sync=wsp
+both rows 'rows that come and go without the barrier' "$tiny" --data "$data" --set emb.ttl=2 \
+    --set store.period=2 --set train.sync=wsp
+both memory 'RAM for no micro-batch' "$tiny" --data "$data" --set store.ram=1MiB \
+    --set train.batch=4096 --set train.micro=4096
 check 'and says how much is enough' sh -c "grep -qE 'store\.ram=[0-9]+MiB fits' '$work/page'"
 
 locked() {
@@ -141,28 +159,38 @@ import fcntl, os, subprocess, sys
 os.makedirs(sys.argv[1], exist_ok=True)
 lock = open(sys.argv[1] + "/lock", "w")
 fcntl.flock(lock, fcntl.LOCK_EX)
-r = subprocess.run([os.environ["HETERPS"], "doctor", *sys.argv[3:]], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+r = subprocess.run([os.environ["HETERPS"], "doctor", *sys.argv[3:]], capture_output=True, text=True,
+                   stdin=subprocess.DEVNULL)
 print(r.stdout)
-sys.exit(0 if r.returncode == 1 and ("another process writes to this directory" in r.stdout or "has locked it" in r.stdout) else 1)
+sys.exit(0 if r.returncode == 1
+         and ("another process writes to this directory" in r.stdout or "has locked it" in r.stdout) else 1)
 PYTHON
 }
 export HETERPS
 check 'a directory that another training has' locked "$work/model" "$tiny" --data "$data" --out "$work/model"
-check 'rows of another training' locked "$work/rows2" "$tiny" --data "$data" --set store.ssd=64MiB --set store.path="$work/rows2"
-files() { (ulimit -n 70; doctor "$tiny" --data "$data" --set store.ssd=64MiB --set store.path="$work/rows3"); [ $? = 1 ] && section disk | grep -q 'rows on disk need [0-9]* open files, and this process may have 70'; }
+check 'rows of another training' locked "$work/rows2" "$tiny" --data "$data" --set store.ssd=64MiB \
+    --set store.path="$work/rows2"
+files() {
+    (ulimit -n 70; doctor "$tiny" --data "$data" --set store.ssd=64MiB --set store.path="$work/rows3")
+    [ $? = 1 ] && section disk | grep -q 'rows on disk need [0-9]* open files, and this process may have 70'
+}
 check 'too few open files' files
 both 'save directory' 'figures for everybody' "$tiny" --data "$data" --metrics 0.0.0.0:0
 both 'save directory' 'figures at no address' "$tiny" --data "$data" --metrics here
 both 'save directory' 'tokens for no figures' "$tiny" --data "$data" --token-file "$work/tiny.cfg"
-check 'a trace that cannot be written' sh -c "! '$HETERPS' doctor '$tiny' --data '$data' --trace '$work/no/where' | grep -q 'training can begin'"
+check 'a trace that cannot be written' \
+    sh -c "! '$HETERPS' doctor '$tiny' --data '$data' --trace '$work/no/where' | grep -q 'training can begin'"
 
 all_at_once() {
-    doctor "$tiny" --data "$work/nowhere.tsv" --eval "$work/nowhere2.tsv" --out "$work/other" --plan "$work/short.json" --isa avx3 --set train.bach=1 \
+    doctor "$tiny" --data "$work/nowhere.tsv" --eval "$work/nowhere2.tsv" --out "$work/other" \
+        --plan "$work/short.json" --isa avx3 --set train.bach=1 \
         --set store.ssd=1MiB --set store.path="$work/rows" --set train.stop=nonsense --set store.ram=64KiB
-    [ $? = 1 ] && tail -1 "$work/page.err" | grep -q '9 things are in the way' && [ "$(grep -c '^  fail' "$work/page")" = 9 ]
+    [ $? = 1 ] && tail -1 "$work/page.err" | grep -q '9 things are in the way' &&
+        [ "$(grep -c '^  fail' "$work/page")" = 9 ]
 }
 check 'nine refusals at once' all_at_once
-check 'and nothing of them is left' sh -c "[ ! -e '$work/rows' ] && [ ! -e '$work/rows3' ] && [ ! -e '$work/no' ] && [ ! -e '$work/other/lock' ] && [ ! -e '$work/empty/lock' ]"
+check 'and nothing of them is left' sh -c "[ ! -e '$work/rows' ] && [ ! -e '$work/rows3' ] && [ ! -e '$work/no' ] &&
+    [ ! -e '$work/other/lock' ] && [ ! -e '$work/empty/lock' ]"
 
 # --- cards ------------------------------------------------------------------------------------------
 
@@ -173,7 +201,10 @@ plan "$work/cuda.json" '0-1:cpu 2-4:cuda:0'
 both plan 'a card that is not here' "$tiny" --data "$data" --plan "$work/cuda.json" --gpu off
 if [ -x "$BUILD/heterps-emu" ]; then
     static=$HETERPS HETERPS=$BUILD/heterps-emu
-    on_card() { doctor "$tiny" --data "$data" --plan "$work/card.json" && section cards | grep -qE 'ok    stages on cards +needs 1, has 1' && section cards | grep -q ' free$'; }
+    on_card() {
+        doctor "$tiny" --data "$data" --plan "$work/card.json" &&
+            section cards | grep -qE 'ok    stages on cards +needs 1, has 1' && section cards | grep -q ' free$'
+    }
     check 'a stage on a card that is here' on_card
     both plan 'a stage on two cards' "$tiny" --data "$data" --plan "$work/two.json"
     both plan 'a card without the barrier' "$tiny" --data "$data" --plan "$work/card.json" --set train.sync=wsp
@@ -189,24 +220,41 @@ fi
 
 # --- what training does not see before it is too late -------------------------------------------------
 
-check 'a line below the first micro-batch is not looked at' sh -c "head -2000 '$data' >'$work/late.tsv'; echo x >>'$work/late.tsv'; '$HETERPS' doctor '$tiny' --data '$work/late.tsv' </dev/null"
-skipped() { doctor "$tiny" --data "$work/wrong.tsv" --set data.bad_lines=skip && section data | grep -q 'warn .*training' && section data | grep -q '1 of the first 6 lines are malformed'; }
+check 'a line below the first micro-batch is not looked at' sh -c "head -2000 '$data' >'$work/late.tsv'
+    echo x >>'$work/late.tsv'
+    '$HETERPS' doctor '$tiny' --data '$work/late.tsv' </dev/null"
+skipped() {
+    doctor "$tiny" --data "$work/wrong.tsv" --set data.bad_lines=skip && section data | grep -q 'warn .*training' &&
+        section data | grep -q '1 of the first 6 lines are malformed'
+}
 check 'malformed lines that are skipped: a warning' skipped
 nothing() { doctor "$tiny" --data "$work/nothing.tsv"; [ $? = 1 ] && section data | grep -q 'no examples'; }
 check 'data without an example' nothing
-unsaved() { doctor "$tiny" --data "$data" && section 'save directory' | grep -q 'warn .*--out' && section 'save directory' | grep -q 'nothing will be saved'; }
+unsaved() {
+    doctor "$tiny" --data "$data" && section 'save directory' | grep -q 'warn .*--out' &&
+        section 'save directory' | grep -q 'nothing will be saved'
+}
 check 'nothing is saved: a warning' unsaved
 resumed_rows() {
     rows 20000 "$work/many.tsv"
-    "$HETERPS" "$tiny" --data "$work/many.tsv" --out "$work/many" -q && doctor "$tiny" --data "$data" --continue "$work/many" --set store.ram=1MiB
+    "$HETERPS" "$tiny" --data "$work/many.tsv" --out "$work/many" -q &&
+        doctor "$tiny" --data "$data" --continue "$work/many" --set store.ram=1MiB
     [ $? = 1 ] && section rows | grep -q 'fail .*emb of the save .*needs .* rows, has room for'
 }
 check 'more rows to go on with than there is room for' resumed_rows
-other_data() { doctor "$tiny" --data "$data" --resume "$work/many"; [ $? = 1 ] && section 'save directory' | grep -q 'fail .*its training has stopped in .*many.tsv'; }
+other_data() {
+    doctor "$tiny" --data "$data" --resume "$work/many"
+    [ $? = 1 ] && section 'save directory' | grep -q 'fail .*its training has stopped in .*many.tsv'
+}
 check 'a save of other data' other_data
 full() { # in a name space of its own: a small disk
-    unshare -m sh -c "mount -t tmpfs -o size=1m none '$work/empty' && { head -c 1m /dev/zero >'$work/empty/zeros' 2>/dev/null; '$HETERPS' doctor '$tiny' --data '$data' --set store.ssd=64MiB --set store.path='$work/empty/rows' --out '$work/empty/model'; } >'$work/page' 2>&1"
-    [ $? = 1 ] && section disk | grep -q 'fail  rows .*needs 64 MiB, has [0-9.]* K*i*B free in ' && section 'save directory' | grep -q '^  fail  '
+    unshare -m sh -c "mount -t tmpfs -o size=1m none '$work/empty' && {
+            head -c 1m /dev/zero >'$work/empty/zeros' 2>/dev/null
+            '$HETERPS' doctor '$tiny' --data '$data' --set store.ssd=64MiB --set store.path='$work/empty/rows' \
+                --out '$work/empty/model'
+        } >'$work/page' 2>&1"
+    [ $? = 1 ] && section disk | grep -q 'fail  rows .*needs 64 MiB, has [0-9.]* K*i*B free in ' &&
+        section 'save directory' | grep -q '^  fail  '
 }
 if unshare -m mount -t tmpfs none "$work/empty" 2>/dev/null; then
     check 'a full disk for rows, and for saves' full
@@ -227,7 +275,8 @@ if [ $sanitized = yes ]; then
     skip 'limits of memory' 'a sanitizer takes memory of its own'
     finish
 fi
-# advised LIMIT_KIB ARGUMENT...: under that limit doctor refuses, and training is refused; with the store.ram that doctor names both are well.
+# advised LIMIT_KIB ARGUMENT...: under that limit doctor refuses, and training is refused; with the store.ram
+# that doctor names both are well.
 advised() {
     kib=$1
     shift
@@ -241,16 +290,23 @@ advised() {
 check 'too little address space: what is advised is enough' advised 200000 "$tiny" --data "$data" --set store.ram=1GiB
 check 'a little too little' advised 300000 "$tiny" --data "$data" --set store.ram=300MiB
 total_kib=$(sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo)
-beyond() { doctor "$tiny" --data "$data" --set store.ram="$((total_kib * 2))KiB"; [ $? = 1 ] && section memory | grep -qE 'store\.ram=[0-9]+MiB fits'; }
+beyond() {
+    doctor "$tiny" --data "$data" --set store.ram="$((total_kib * 2))KiB"
+    [ $? = 1 ] && section memory | grep -qE 'store\.ram=[0-9]+MiB fits'
+}
 check 'more than the machine has' beyond
 fewer_examples() {
     (ulimit -v 120000; doctor "$tiny" --data "$data" --set train.batch=65536 --set train.micro=65536)
     [ $? = 1 ] || return 1
     advice=$(sed -n 's/.*; \(--set train.batch=[0-9]* --set store.ram=[0-9]*MiB\) fits.*/\1/p' "$work/page" | head -1)
-    [ -n "$advice" ] && (ulimit -v 120000; "$HETERPS" "$tiny" --data "$data" -q --set train.steps_max=2 $advice </dev/null)
+    [ -n "$advice" ] &&
+        (ulimit -v 120000; "$HETERPS" "$tiny" --data "$data" -q --set train.steps_max=2 $advice </dev/null)
 }
 check 'steps of too many examples for any budget of rows: what is advised is enough' fewer_examples
 # The program, and hardly what the page takes beside it.
-nothing_fits() { (ulimit -v $(($(wc -c <"$HETERPS") / 1024 + 10000)); doctor "$tiny" --data "$data"); [ $? = 1 ] && section memory | grep -q 'fail.*'; }
+nothing_fits() {
+    (ulimit -v $(($(wc -c <"$HETERPS") / 1024 + 10000)); doctor "$tiny" --data "$data")
+    [ $? = 1 ] && section memory | grep -q 'fail.*'
+}
 check 'too little for anything' nothing_fits
 finish

@@ -1,8 +1,9 @@
 #!/bin/sh
-# Every end is told: results that could not be written are a failure, a graph that is a pipe, a folder or a device is refused and not waited
-# for, and what a verb started ends with it.
+# Every end is told: results that could not be written are a failure, a graph that is a pipe, a folder or a
+# device is refused and not waited for, and what a verb started ends with it.
 . "$(dirname "$0")/lib.sh"
-tiny_model && rows 600 "$work/data.tsv" && "$HETERPS" "$work/tiny.bin" --data "$work/data.tsv" --out "$work/model" -q || { echo "not ok 1 - fixture"; exit 1; }
+tiny_model && rows 600 "$work/data.tsv" && "$HETERPS" "$work/tiny.bin" --data "$work/data.tsv" --out "$work/model" -q ||
+    { echo "not ok 1 - fixture"; exit 1; }
 cd "$work" || exit 1
 cat >cluster.cfg <<'CFG'
 [type cpu]
@@ -19,7 +20,8 @@ full() {
     shift
     "$HETERPS" "$@" >/dev/full 2>.err
     status=$?
-    if [ $status = 1 ] && tail -1 .err | grep -q '^heterps-run: error: standard output: .*could not be written: No space left on device$'; then
+    if [ $status = 1 ] && tail -1 .err |
+        grep -q '^heterps-run: error: standard output: .*could not be written: No space left on device$'; then
         ok "a full disk: $name"
     else
         not_ok "a full disk: $name"
@@ -57,11 +59,13 @@ for verb in '' eval predict inspect export plan-memory doctor gen profile compil
     esac
     for graph in ./pipe ./folder /dev/zero; do
         timeout 5 "$HETERPS" $verb $graph $more >.out 2>.err
-        [ $? = 1 ] && grep -qE "(error:|fail ).*expected a (graph|regular) file, found a (pipe|directory|device)" .err .out || { not_ok "$verb $graph"; tail -2 .err | note; continue 2; }
+        [ $? = 1 ] && grep -qE "(error:|fail ).*expected a (graph|regular) file, found a (pipe|directory|device)" .err \
+                .out || { not_ok "$verb $graph"; tail -2 .err | note; continue 2; }
     done
     ok "${verb:-train}: a pipe, a folder, a device"
 done
-check 'a pipe without a path in its name' sh -c "timeout 5 '$HETERPS' pipe 2>&1 | grep -q 'expected a graph file, found a pipe'"
+check 'a pipe without a path in its name' \
+    sh -c "timeout 5 '$HETERPS' pipe 2>&1 | grep -q 'expected a graph file, found a pipe'"
 
 # doctor's look at a training that waits for a pipe's data is ended with it.
 mkfifo waits

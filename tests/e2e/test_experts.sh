@@ -5,7 +5,8 @@
 . tests/e2e/process.sh
 data=$folder/data graph=$folder/graph.bin
 small='--set store.ram=16MiB --set train.batch=64 --set train.micro=16 --set train.lanes=2 --set m.hidden=20'
-heterps gen criteo --rows 2000 --seed 6 -o "$data" && heterps compile samples/experts.cfg -o "$graph" $small || { echo "not ok 1 - fixture"; exit 1; }
+heterps gen criteo --rows 2000 --seed 6 -o "$data" && heterps compile samples/experts.cfg -o "$graph" $small ||
+    { echo "not ok 1 - fixture"; exit 1; }
 
 check 'trains' trains plain "$graph" --data "$data" --threads 2
 check 'the same by one thread' trains_same plain "$graph" --data "$data" --threads 1
@@ -13,7 +14,8 @@ python3 tests/e2e/make_plan.py "$folder/stages.json" '0-2:1:1 3-3:1:1 4-6:1:1'
 check 'the same in three stages' trains_same plain "$graph" --data "$data" --plan "$folder/stages.json" --share
 on_card() { # its program says what no card has
     python3 tests/e2e/make_plan.py "$folder/card.json" '0-1:cpu 2-6:emu'
-    ! "$BUILD/heterps-emu" "$graph" --data "$data" --plan "$folder/card.json" >"$folder/log" 2>&1 && grep -q 'experts' "$folder/log"
+    ! "$BUILD/heterps-emu" "$graph" --data "$data" --plan "$folder/card.json" >"$folder/log" 2>&1 &&
+        grep -q 'experts' "$folder/log"
 }
 if [ -x "$BUILD/heterps-emu" ]; then
     check 'a card is no place for them' on_card
@@ -22,8 +24,10 @@ else
 fi
 nodes() {
     "$HETERPS" export "$graph" --model "$folder/plain.model" -o "$folder/one" -q &&
-        "$HETERPS" launch --local 2 -- "$graph" --data "$data" --out "$folder/two.model" --threads 1 >"$folder/log" 2>&1 &&
-        "$HETERPS" export "$graph" --model "$folder/two.model" -o "$folder/two" -q && diff -r "$folder/one" "$folder/two"
+        "$HETERPS" launch --local 2 -- "$graph" --data "$data" --out "$folder/two.model" \
+            --threads 1 >"$folder/log" 2>&1 &&
+        "$HETERPS" export "$graph" --model "$folder/two.model" -o "$folder/two" -q &&
+        diff -r "$folder/one" "$folder/two"
 }
 check 'the same on two nodes' nodes
 alone() { # an example's prediction does not depend on who comes with it
@@ -36,7 +40,8 @@ alone() { # an example's prediction does not depend on who comes with it
     done
 }
 check 'predicts an example alone as among others' alone
-check 'is served, with the same answers' python3 "$root/tests/e2e/serve_same.py" "$HETERPS" "$graph" "$folder/plain.model" "$folder/few" "$folder/together" \
+check 'is served, with the same answers' python3 "$root/tests/e2e/serve_same.py" "$HETERPS" "$graph" \
+    "$folder/plain.model" "$folder/few" "$folder/together" \
     --set store.ram=16MiB
 onnx() {
     ! "$HETERPS" export "$graph" --model "$folder/plain.model" -o "$folder/net.onnx" --format onnx 2>"$folder/log" &&

@@ -1,16 +1,20 @@
 #!/bin/sh
-# heterps-run fsck: what is whole is said to be, and every flipped bit, cut file, empty file and file of another model is found, by fsck with its
-# place and by `eval --model`, which never uses it. FLIPS=N: so many flipped bits (tests/quality/crash.sh: 1,000).
+# heterps-run fsck: what is whole is said to be, and every flipped bit, cut file, empty file and file of
+# another model is found, by fsck with its place and by `eval --model`, which never uses it. FLIPS=N: so many
+# flipped bits (tests/quality/crash.sh: 1,000).
 . "$(dirname "$0")/lib.sh"
 . tests/e2e/process.sh
 tiny_model
 graph=$work/tiny.bin data=$work/data.tsv model=$work/model
 rows 1500 "$data" && head -50 "$data" >"$work/few.tsv" &&
-    "$HETERPS" "$graph" --data "$data" --out "$model" --set checkpoint.every=8 --set checkpoint.wait=yes --set checkpoint.keep=3 -q &&
-    "$HETERPS" "$graph" --data "$data" --out "$work/other" --set checkpoint.every=8 --set checkpoint.wait=yes --set checkpoint.keep=3 --set train.seed=2 -q &&
+    "$HETERPS" "$graph" --data "$data" --out "$model" --set checkpoint.every=8 --set checkpoint.wait=yes \
+        --set checkpoint.keep=3 -q &&
+    "$HETERPS" "$graph" --data "$data" --out "$work/other" --set checkpoint.every=8 --set checkpoint.wait=yes \
+        --set checkpoint.keep=3 --set train.seed=2 -q &&
     "$HETERPS" pretrain --count 1 --evaluations 10 -o "$work/a.policy" -q || { echo "not ok 1 - fixture"; exit 1; }
 
-# says STATUS PATTERN... -- PATH [ARGUMENT...]: fsck ends so, and its report (standard output, then the error) has a line for each pattern.
+# says STATUS PATTERN... -- PATH [ARGUMENT...]: fsck ends so, and its report (standard output, then the error)
+# has a line for each pattern.
 says() {
     says_status=$1 patterns=
     shift
@@ -29,18 +33,23 @@ says() {
 # --- whole ---
 # The rows of step 24 are those of three files: two saves wrote what had changed.
 three='^save +.*/manifest.json: step 24, .* rows, 4 files, .*: whole$'
-check 'a directory: its saves, the newest first' says 0 "$three" 'manifest.16.json: step 16.*whole' 'manifest.8.json: step 8' '^whole .*: 3 saves, 9 files' -- "$model"
+check 'a directory: its saves, the newest first' says 0 "$three" 'manifest.16.json: step 16.*whole' \
+    'manifest.8.json: step 8' '^whole .*: 3 saves, 9 files' -- "$model"
 check 'a save by its manifest' says 0 'manifest.8.json: step 8.*whole$' -- "$model/manifest.8.json"
 check 'a graph' says 0 '^file .*tiny.bin: graph, whole' -- "$graph"
 check 'a policy' says 0 '^file .*a.policy: policy, whole' -- "$work/a.policy"
 check 'a file of rows' says 0 '^file .*emb.8.rows: rows, whole' -- "$model/emb.8.rows"
-check 'a file of tensors: what cannot be known is said' says 0 'dense.8.safetensors: safetensors, whole: its header; of its data there is no checksum' -- "$model/dense.8.safetensors"
-check 'under --log json: events' says 0 '^\{"event":"save","path":".*manifest.json","step":24,.*"state":"whole"\}$' '^\{"event":"fsck","saves":3,"whole":3,"files":9,.*"faults":0,"usable":' -- "$model" --log json
+check 'a file of tensors: what cannot be known is said' \
+    says 0 'dense.8.safetensors: safetensors, whole: its header; of its data there is no checksum' \
+    -- "$model/dense.8.safetensors"
+check 'under --log json: events' says 0 '^\{"event":"save","path":".*manifest.json","step":24,.*"state":"whole"\}$' \
+    '^\{"event":"fsck","saves":3,"whole":3,"files":9,.*"faults":0,"usable":' -- "$model" --log json
 quiet() { "$HETERPS" fsck "$model" -q >"$work/said" && [ ! -s "$work/said" ]; }
 check 'under -q: nothing, if all is well' quiet
 leftover() {
     echo half >"$model/emb.24.rows.tmp.77" && echo more >"$model/emb.9.rows" &&
-        says 0 '^leftover .*emb.24.rows.tmp.77, 5 B: no manifest names it' '^leftover .*emb.9.rows' '^whole ' -- "$model" && rm "$model/emb.24.rows.tmp.77" "$model/emb.9.rows"
+        says 0 '^leftover .*emb.24.rows.tmp.77, 5 B: no manifest names it' '^leftover .*emb.9.rows' '^whole ' \
+            -- "$model" && rm "$model/emb.24.rows.tmp.77" "$model/emb.9.rows"
 }
 check 'what no manifest names is told, and no fault' leftover
 in_use() { # as a training does, by flock(2)
@@ -57,25 +66,32 @@ in_use() { # as a training does, by flock(2)
 }
 check 'a directory that a process writes to' in_use
 best() {
-    cp -R "$model" "$work/with_best" && cp -R "$model" "$work/with_best/best" && says 0 '^whole .*/best: 3|: 6 saves, 18 files' -- "$work/with_best" &&
-        printf x >>"$work/with_best/best/emb.24.rows" && says 1 'best/emb.24.rows: .* bytes, where .* are too many' '5 of 6 saves can be used' -- "$work/with_best"
+    cp -R "$model" "$work/with_best" && cp -R "$model" "$work/with_best/best" &&
+        says 0 '^whole .*/best: 3|: 6 saves, 18 files' -- "$work/with_best" &&
+        printf x >>"$work/with_best/best/emb.24.rows" &&
+        says 1 'best/emb.24.rows: .* bytes, where .* are too many' '5 of 6 saves can be used' -- "$work/with_best"
 }
 check 'the best model beside it is looked at, too' best
 
 # --- lost saves, and which can be used ---
 newest_lost() {
     cp -R "$model" "$work/lost" && rm "$work/lost/emb.24.rows" &&
-        says 1 'manifest.json: step 24.*: lost' '^fault .*emb.24.rows: No such file' 'manifest.16.json.*: whole' '^use .*--resume .*/lost/manifest.16.json, or' '2 of 3 saves can be used' -- "$work/lost" &&
+        says 1 'manifest.json: step 24.*: lost' '^fault .*emb.24.rows: No such file' 'manifest.16.json.*: whole' \
+            '^use .*--resume .*/lost/manifest.16.json, or' '2 of 3 saves can be used' -- "$work/lost" &&
         "$HETERPS" "$graph" --data "$data" --resume "$work/lost/manifest.16.json" -q && says 0 '^whole ' -- "$work/lost"
 }
 manifest_lost() { # then the directory cannot be saved to, and the advice says so
     rm -rf "$work/lost" && cp -R "$model" "$work/lost" && rm "$work/lost/manifest.json" &&
-        says 1 '^fault .*manifest.json: is missing' '^use .*--resume .*/lost/manifest.16.json --out ANOTHER' -- "$work/lost" &&
-        "$HETERPS" "$graph" --data "$data" --resume "$work/lost/manifest.16.json" --out "$work/another" -q && says 0 '^whole' -- "$work/another"
+        says 1 '^fault .*manifest.json: is missing' '^use .*--resume .*/lost/manifest.16.json --out ANOTHER' \
+            -- "$work/lost" &&
+        "$HETERPS" "$graph" --data "$data" --resume "$work/lost/manifest.16.json" --out "$work/another" -q &&
+        says 0 '^whole' -- "$work/another"
 }
 older_lost() {
     rm -rf "$work/lost" && cp -R "$model" "$work/lost" && : >"$work/lost/manifest.16.json" &&
-        says 1 '^fault .*manifest.16.json: ' '^leftover .*dense.16.safetensors, .*: no manifest that can be read names it' '^use .*--resume .*/lost, or' -- "$work/lost"
+        says 1 '^fault .*manifest.16.json: ' \
+            '^leftover .*dense.16.safetensors, .*: no manifest that can be read names it' \
+            '^use .*--resume .*/lost, or' -- "$work/lost"
 }
 check 'the newest is lost: an older one goes on, as it says' newest_lost
 check 'the manifest is gone' manifest_lost
@@ -90,10 +106,12 @@ python3 - "$HETERPS" "$work" "${FLIPS:-60}" "${SEED:-$(date +%s)}" "$count" <<'P
 import json, os, random, shutil, subprocess, sys
 program, work, flips, seed, number = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5])
 pick, model, failed = random.Random(seed), work + "/model", False
-files = [model + "/" + name for name in sorted(os.listdir(model)) if name != "lock"] + [work + "/tiny.bin", work + "/a.policy"]
+files = ([model + "/" + name for name in sorted(os.listdir(model)) if name != "lock"]
+         + [work + "/tiny.bin", work + "/a.policy"])
 
 def heterps(*arguments):
-    return subprocess.run([program, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
+    return subprocess.run([program, *arguments], stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, errors="replace")
 
 # The save that a file belongs to, by the tag in its name.
 def manifest_of(path):
@@ -105,11 +123,14 @@ def unnoticed(path, begin, end):
     name, is_alone = os.path.basename(path), not path.startswith(model)
     done = heterps("fsck", path if is_alone else model, "--log", "json")
     faults = [e for e in map(json.loads, done.stdout.splitlines()) if e["event"] == "fault"]
-    if done.returncode != 1 or not any(f["file"].endswith(name) and f.get("begin", 0) <= begin and f.get("end", 1 << 60) >= end for f in faults):
+    if done.returncode != 1 or not any(f["file"].endswith(name) and f.get("begin", 0) <= begin
+                                       and f.get("end", 1 << 60) >= end for f in faults):
         return "fsck ends with %d: %s" % (done.returncode, done.stdout + done.stderr)
     if name == "a.policy": return ""
-    done = heterps("eval", work + "/tiny.bin", "--model", model if is_alone else manifest_of(path), "--data", work + "/few.tsv", "-q")
-    if done.returncode != 1 or name not in done.stderr or done.stderr.count("\n") != 1: return "eval ends with %d: %s" % (done.returncode, done.stderr)
+    done = heterps("eval", work + "/tiny.bin", "--model", model if is_alone else manifest_of(path),
+                   "--data", work + "/few.tsv", "-q")
+    if done.returncode != 1 or name not in done.stderr or done.stderr.count("\n") != 1:
+        return "eval ends with %d: %s" % (done.returncode, done.stderr)
     return ""
 
 def told(what, wrong):
@@ -139,7 +160,8 @@ told("cut and empty files", wrong)
 wrong = ""
 for path in files:
     other = path.replace(model, work + "/other") if "/model/" in path and "manifest" not in path else ""
-    if other: wrong = wrong or spoiled(path, lambda b: open(other, "rb").read(), lambda b: 0, lambda b: os.path.getsize(path))
+    if other:
+        wrong = wrong or spoiled(path, lambda b: open(other, "rb").read(), lambda b: 0, lambda b: os.path.getsize(path))
 told("files of another model", wrong)
 told("and whole again", "" if heterps("fsck", model).returncode == 0 else "fsck says otherwise")
 open(work + "/count", "w").write("%d %d" % (number, failed))

@@ -1,6 +1,6 @@
 #!/bin/sh
-# `gen GRAPH` writes what the graph reads: columns in the order of data.columns, values in quotation marks where they need them, groups,
-# fields by their place; each file trains, and is the same again.
+# `gen GRAPH` writes what the graph reads: columns in the order of data.columns, values in quotation marks
+# where they need them, groups, fields by their place; each file trains, and is the same again.
 . "$(dirname "$0")/lib.sh"
 cd "$work" || exit 1
 h=$HETERPS
@@ -51,11 +51,13 @@ rounds bare
 check 'bare: each column is where data.columns has it' python3 -c '
 for line in open("bare.txt"):
     id, tags, number, label, user, w = line.rstrip("\n").split(",")
-    assert id == "" and 1 <= len(tags.split("|")) <= 3 and label in "01" and 0.5 <= float(w) <= 1.5 and user.split("|"), line
+    assert id == "" and 1 <= len(tags.split("|")) <= 3 and label in "01", line
+    assert 0.5 <= float(w) <= 1.5 and user.split("|"), line
     assert number == "" or int(number) >= 0, line'
 sed 's/, number,/, other,/' bare.cfg >lacking.cfg
 "$h" compile lacking.cfg -o lacking.bin -q
-fails 1 'data.columns lacks the column "number"' 'a column that data.columns lacks' "$h" gen lacking.bin --rows 10 -o lacking.txt
+fails 1 'data.columns lacks the column "number"' 'a column that data.columns lacks' \
+    "$h" gen lacking.bin --rows 10 -o lacking.txt
 
 model header 'format = csv
 dense = number
@@ -83,7 +85,8 @@ assert {row[0] for row in rows} == {"yes, sir", "other"}, rows[:5]'
 
 mkdir sub
 cp words.cfg sub
-fails 1 'sub/words.csv: No such file' 'words: a path in the text is beside the text' "$h" compile sub/words.cfg -o sub.bin -q
+fails 1 'sub/words.csv: No such file' 'words: a path in the text is beside the text' \
+    "$h" compile sub/words.cfg -o sub.bin -q
 check 'words: a path of --set is not' "$h" compile sub/words.cfg -o sub.bin --set words.path=words.csv -q
 
 model spaces 'format = csv
@@ -96,7 +99,8 @@ rounds spaces 1d
 model criteo 'sparse = C1
 label_map = 0=1, 1=0' C1
 rows 10 criteo.txt
-fails 1 "criteo's label is 0 or 1; data.label_map" 'criteo: a label map is refused, for it would have no effect' "$h" criteo.bin --data criteo.txt -q
+fails 1 "criteo's label is 0 or 1; data.label_map" 'criteo: a label map is refused, for it would have no effect' \
+    "$h" criteo.bin --data criteo.txt -q
 
 model libsvm 'format = libsvm
 sparse = features
@@ -104,23 +108,27 @@ ids_max = 4
 group = qid
 label_map = yes_sir_and_with_pleasure_whenever_you_ask=1, *=0' features
 rounds libsvm
-check 'libsvm: groups follow the labels' test "$(grep -cE '^(yes_sir_and_with_pleasure_whenever_you_ask|other) qid:[0-9]+ [0-9]+:1' libsvm.txt)" = 200
+check 'libsvm: groups follow the labels' \
+    test "$(grep -cE '^(yes_sir_and_with_pleasure_whenever_you_ask|other) qid:[0-9]+ [0-9]+:1' libsvm.txt)" = 200
 
 model libfm 'format = libfm
 sparse = features, F4, F2
 ids_max = 5
 ids_over = cut' 'features, F4, F2'
 rounds libfm
-check 'libfm: fields are in their places' test "$(grep -cE '^[01] 0:0 [1-9][0-9]*:1 0:0 [1-9][0-9]*:1( [0-9]+:1)+$' libfm.txt)" = 200
+check 'libfm: fields are in their places' \
+    test "$(grep -cE '^[01] 0:0 [1-9][0-9]*:1 0:0 [1-9][0-9]*:1( [0-9]+:1)+$' libfm.txt)" = 200
 
 sed 's/ids_max = 128/ids_max = 20/; s/^epochs.*/epochs = 1/' "$root/samples/sst.cfg" >trees.cfg
-check 'trees: compiles' "$h" compile trees.cfg -o trees.bin -q --set words.dim=4 --set t.dim=4 --set t.units=4 --set y.units=2 --set y.groups=20
+check 'trees: compiles' "$h" compile trees.cfg -o trees.bin -q --set words.dim=4 --set t.dim=4 --set t.units=4 \
+    --set y.units=2 --set y.groups=20
 rounds trees
 check 'trees: no line has more nodes than ids_max, and some have as many as fit' python3 -c '
 most = max(line.count("(") for line in open("trees.txt"))
 assert most == 19, most'
 
-# Nodes of several kinds, with numbers, of one child or more (a node without a name is a sin); labels are what data.label_map has.
+# Nodes of several kinds, with numbers, of one child or more (a node without a name is a sin); labels are what
+# data.label_map has.
 cat >typed.cfg <<CFG
 [data]
 format = trees
@@ -150,13 +158,16 @@ batch = 10
 CFG
 check 'typed trees: compiles' "$h" compile typed.cfg -o typed.bin -q
 rounds typed
-check 'typed trees: all kinds, and roots as data.label_map has them' test "$(cut -d: -f2 typed.txt | cut -d' ' -f1 | sort -u | tr '\n' ' ') $(grep -o '[a-z]*:' typed.txt | sort -u | tr -d '\n')" = '-1 2.5  add:const:if:'
+check 'typed trees: all kinds, and roots as data.label_map has them' test "$(cut -d: -f2 typed.txt | cut -d' ' -f1 |
+    sort -u | tr '\n' ' ') $(grep -o '[a-z]*:' typed.txt | sort -u | tr -d '\n')" = '-1 2.5  add:const:if:'
 check 'typed trees: chains' grep -qE '\((0|1|-1|2\.5) \((add|if|const)' typed.txt
 "$h" compile typed.cfg -o words.bin -q --set data.label_map='no=0, yes=1'
-fails 1 'data.label_map: expected a number for each text' 'trees: labels that are no numbers' "$h" gen words.bin --rows 1 -o no.txt
+fails 1 'data.label_map: expected a number for each text' 'trees: labels that are no numbers' \
+    "$h" gen words.bin --rows 1 -o no.txt
 sed -e '/^.cell add/,+1d; /^.cell if/,+1d; s/^kinds.*/kinds = const, sin/' typed.cfg >chains.cfg
 "$h" compile chains.cfg -o words.bin -q
-fails 1 'a kind of nodes that may be leaves and one that takes two children' 'trees: kinds that make none' "$h" gen words.bin --rows 1 -o no.txt
+fails 1 'a kind of nodes that may be leaves and one that takes two children' 'trees: kinds that make none' \
+    "$h" gen words.bin --rows 1 -o no.txt
 
 # What gen says of its rows is what is in them.
 "$h" gen criteo --rows 1000 --seed 3 -o told.tsv --log json >told

@@ -1,6 +1,6 @@
 #!/bin/sh
-# tests/gpu.sh, which is for machines with a card, on a driver whose cards are emulated: every part runs and has its line in the table; a check that
-# fails is told by the exit status; what is missing is named.
+# tests/gpu.sh, which is for machines with a card, on a driver whose cards are emulated: every part runs and
+# has its line in the table; a check that fails is told by the exit status; what is missing is named.
 . "$(dirname "$0")/lib.sh"
 driver=$BUILD/tests/gpu/driver
 if ! has_cuda_side || [ ! -x "$BUILD/tests/gpu/check_ops" ]; then
@@ -8,8 +8,11 @@ if ! has_cuda_side || [ ! -x "$BUILD/tests/gpu/check_ops" ]; then
     finish
 fi
 unset HETERPS_GPU
-script() { HETERPS=$HETERPS CHECKS=${CHECKS:-$BUILD/tests/gpu} LD_LIBRARY_PATH=$driver sh "$root/tests/gpu.sh" --quick; }
-check 'all parts but ops run' sh -c "PARTS='same|plans|bench|torch|start|busy' HETERPS='$HETERPS' CHECKS='$BUILD/tests/gpu' LD_LIBRARY_PATH='$driver' sh tests/gpu.sh --quick >'$work/all'"
+script() {
+    HETERPS=$HETERPS CHECKS=${CHECKS:-$BUILD/tests/gpu} LD_LIBRARY_PATH=$driver sh "$root/tests/gpu.sh" --quick
+}
+check 'all parts but ops run' sh -c "PARTS='same|plans|bench|torch|start|busy' HETERPS='$HETERPS' \
+    CHECKS='$BUILD/tests/gpu' LD_LIBRARY_PATH='$driver' sh tests/gpu.sh --quick >'$work/all'"
 has() { check "$1" grep -qE "$2" "$work/all"; }
 has 'losses' '^dcnv2: loss, both against the CPU, relative +<= 1e-4 +[0-9.e-]+$'
 has 'bytes' '^matchnet: two runs on the card +the same the same bytes$'
@@ -18,7 +21,8 @@ has 'plans that are tried' '^ctrdnn2: the plan of --try, of the best measured +>
 has 'every method has a plan that trains' '^ctrdnn2, inverse: cpu cuda:0 .* measured [1-9][0-9]* examples/s$'
 has 'benchmarks' '^  bf16 d weight, M 64 N 64 K 64 +[0-9.e-]+ TFLOP/s'
 has 'benchmarks of TF32' '^  tf32 d input, M 64 N 64 K 64 +[0-9.e-]+ TFLOP/s'
-has 'what is asked of them' '^own bf16 and tf32 products, the worst of M, N, K >= 1024, of cuBLASLt +left out: nothing to compare with here$'
+has 'what is asked of them' \
+    '^own bf16 and tf32 products, the worst of M, N, K >= 1024, of cuBLASLt +left out: nothing to compare with here$'
 has 'the start' '^a training with --gpu on starts later by, s beyond a bare cuInit +<= 0.3 +-?[0-9.]+$'
 has 'how busy the card is' '^share of time in which streams of the card have work, ctrdnn2 +>= 0.85 +[01]\.[0-9]+$'
 has 'what is left out' '^ctrdnn2 and dcnv2 beside PyTorch +left out: no python3 with torch that has CUDA$'
@@ -39,8 +43,10 @@ no_card() {
 }
 check 'no card' no_card
 late() { # only what is quick, and is said to be
-    HETERPS=$HETERPS CHECKS=$BUILD/tests/gpu LD_LIBRARY_PATH=$driver LIMIT=1 PARTS='ops|torch' sh tests/gpu.sh >"$work/late"
-    [ $? = 0 ] && [ "$(grep -cE '^(ops|torch) +left out: no time: of the [0-9]+ s that it takes 1 are left$' "$work/late")" = 4 ]
+    HETERPS=$HETERPS CHECKS=$BUILD/tests/gpu LD_LIBRARY_PATH=$driver LIMIT=1 PARTS='ops|torch' \
+        sh tests/gpu.sh >"$work/late"
+    [ $? = 0 ] &&
+        [ "$(grep -cE '^(ops|torch) +left out: no time: of the [0-9]+ s that it takes 1 are left$' "$work/late")" = 4 ]
 }
 check 'no time' late
 finish

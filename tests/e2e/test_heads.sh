@@ -1,15 +1,17 @@
 #!/bin/sh
-# Models of several losses and metrics: the same bytes whatever the plan, weights of examples, figures against their definitions, predictions,
-# labels that cannot be, and early stopping.
+# Models of several losses and metrics: the same bytes whatever the plan, weights of examples, figures against
+# their definitions, predictions, labels that cannot be, and early stopping.
 . "$(dirname "$0")/lib.sh"
 . tests/e2e/process.sh
 
-# Criteo rows as csv: two labels, a number of classes, a rating, whole weights, a group. twice.csv has each line as often as its weight says.
+# Criteo rows as csv: two labels, a number of classes, a rating, whole weights, a group. twice.csv has each
+# line as often as its weight says.
 heterps gen criteo --rows 4000 --seed 5 --vocab 30 -o "$folder/rows.tsv" || { echo "not ok 1 - fixture"; exit 1; }
 python3 - "$folder" <<'PYTHON'
 import sys
 folder = sys.argv[1]
-names = ["clicked", "bought", "class", "rating", "w", "user"] + ["I%d" % i for i in range(1, 14)] + ["C%d" % i for i in range(1, 27)]
+names = (["clicked", "bought", "class", "rating", "w", "user"] + ["I%d" % i for i in range(1, 14)]
+         + ["C%d" % i for i in range(1, 27)])
 files = {n: open("%s/%s.csv" % (folder, n), "w") for n in ("train", "test", "twice_train", "twice_test", "wrong")}
 for f in files.values(): print(",".join(names), file=f)
 for i, line in enumerate(open(folder + "/rows.tsv")):
@@ -105,7 +107,7 @@ label = clicked
 CFG
 train="$folder/train.csv" test="$folder/test.csv"
 
-# --- the same bytes -------------------------------------------------------------------------------------------------------------
+# --- the same bytes ---------------------------------------------------------------------------------------------------
 
 # Layers 0 to 14: e x h1 y click z buy r rate pair c kind hits gain right.
 python3 tests/e2e/make_plan.py "$folder/two.json" '0-4:1:1 5-14:1:1'
@@ -114,24 +116,32 @@ check 'several heads train' heterps "$folder/many.bin" --data "$train" --out "$f
 exported "$folder/many.bin" "$folder/one.model" one
 same_under() { # ARGUMENT...: the same values
     rm -rf "$folder/other.model"
-    heterps "$folder/many.bin" --data "$train" --out "$folder/other.model" "$@" && exported "$folder/many.bin" "$folder/other.model" other && same_bytes one other
+    heterps "$folder/many.bin" --data "$train" --out "$folder/other.model" "$@" &&
+        exported "$folder/many.bin" "$folder/other.model" other && same_bytes one other
 }
 check 'three threads give the same bytes' same_under --threads 3
 check 'two stages give the same bytes' same_under --plan "$folder/two.json" --share
-check 'four stages, the last of metrics only, give the same bytes' same_under --plan "$folder/four.json" --share --set train.in_flight=3
-check 'wsp trains losses of every stage' heterps "$folder/many.bin" --data "$train" --plan "$folder/four.json" --share --set train.sync=wsp --set train.micro=0 --set train.batch=64
+check 'four stages, the last of metrics only, give the same bytes' same_under --plan "$folder/four.json" \
+    --share --set train.in_flight=3
+check 'wsp trains losses of every stage' heterps "$folder/many.bin" --data "$train" --plan "$folder/four.json" --share \
+    --set train.sync=wsp --set train.micro=0 --set train.batch=64
 
-# --- what progress says ---------------------------------------------------------------------------------------------------------
+# --- what progress says -----------------------------------------------------------------------------------------------
 
 # Of the last 1,000 examples, each as the model before its step predicts it; the last step is short.
 seen="--set train.progressive=1000 --log json"
-progress() { "$HETERPS" "$folder/many.bin" --data "$train" $seen "$@" </dev/null >"$folder/log" && grep '"event":"progress"' "$folder/log" | tail -1; }
+progress() {
+    "$HETERPS" "$folder/many.bin" --data "$train" $seen "$@" </dev/null >"$folder/log" &&
+        grep '"event":"progress"' "$folder/log" | tail -1
+}
 rm -rf "$folder/steps.model"
-progress --threads 1 --out "$folder/steps.model" --set checkpoint.every=1 --set checkpoint.wait=yes --set checkpoint.keep=13 >"$folder/progress"
+progress --threads 1 --out "$folder/steps.model" --set checkpoint.every=1 --set checkpoint.wait=yes \
+    --set checkpoint.keep=13 >"$folder/progress"
 head -1 "$train" >"$folder/names"
 for step in 7 8 9 10 11; do
     (cat "$folder/names"; sed -n "$((step * 256 + 2)),$((step * 256 + 257))p" "$train") >"$folder/step.csv"
-    heterps predict "$folder/many.bin" --model "$folder/steps.model/manifest.$step.json" --data "$folder/step.csv" -o "$folder/step.out" && cat "$folder/step.out"
+    heterps predict "$folder/many.bin" --model "$folder/steps.model/manifest.$step.json" \
+        --data "$folder/step.csv" -o "$folder/step.out" && cat "$folder/step.out"
 done >"$folder/steps.out"
 progress_is_progressive() { # WINDOW
     python3 - "$folder" "$1" <<'PYTHON'
@@ -141,7 +151,8 @@ event = json.load(open(folder + "/progress"))
 heads = {h["name"]: h for h in event["heads"]}
 rows = list(csv.DictReader(open(folder + "/train.csv")))[-window:]
 out = [l.split("\t") for l in open(folder + "/steps.out").read().split("\n")[:-1]][-window:]
-assert event["window"] == len(out) == window and event["step"] == 12 and list(heads) == ["click", "buy", "rate", "pair", "kind"], heads
+assert (event["window"] == len(out) == window and event["step"] == 12
+        and list(heads) == ["click", "buy", "rate", "pair", "kind"]), heads
 w = [float(r["w"]) for r in rows]
 mean = lambda values: sum(a * b for a, b in zip(w, values)) / sum(w)
 def near(found, expected, what, tolerance=1e-6):
@@ -155,10 +166,12 @@ for k, (name, label) in enumerate((("click", "clicked"), ("buy", "bought"))):
             if b > d: pairs += u * v; wins += u * v * ((a > c) + 0.5 * (a == c))
     near(heads[name]["auc"], wins / pairs, name + " AUC")
 assert event["auc"] == heads["click"]["auc"] and "group_auc" not in heads["click"]
-near(heads["rate"]["rmse"], math.sqrt(mean([(float(o[2]) - float(r["rating"])) ** 2 for o, r in zip(out, rows)])), "RMSE")
+near(heads["rate"]["rmse"],
+     math.sqrt(mean([(float(o[2]) - float(r["rating"])) ** 2 for o, r in zip(out, rows)])), "RMSE")
 logit = lambda p: math.log(p / (1 - p))
 near(heads["pair"]["loss"], mean([max(0, 0.1 - float(o[3]) + logit(float(o[1]))) for o in out]), "hinge", 1e-5)
-near(heads["kind"]["logloss"], mean([-math.log(float(o[4].split(" ")[int(r["class"])])) for o, r in zip(out, rows)]), "softmax")
+near(heads["kind"]["logloss"],
+     mean([-math.log(float(o[4].split(" ")[int(r["class"])])) for o, r in zip(out, rows)]), "softmax")
 PYTHON
 }
 check 'progress says how the last examples were predicted before they were learned from' progress_is_progressive 1000
@@ -177,26 +190,36 @@ lanes_say_the_same() {
 }
 check 'replicas say the same' lanes_say_the_same
 nodes_say_the_same() { # with weights, of several heads; nodes share what they are started from
-    "$HETERPS" launch --local 3 -- "$folder/many.bin" --data "$train" $seen --set train.lanes=4 --lanes 1,3,0 </dev/null >"$folder/log" &&
-        [ "$(grep '"event":"progress"' "$folder/log" | tail -1 | grep -o '"window".*')" = "$(grep -o '"window".*' "$folder/progress")" ]
+    "$HETERPS" launch --local 3 -- "$folder/many.bin" --data "$train" $seen --set train.lanes=4 \
+        --lanes 1,3,0 </dev/null >"$folder/log" &&
+        last=$(grep '"event":"progress"' "$folder/log" | tail -1 | grep -o '"window".*') &&
+        [ "$last" = "$(grep -o '"window".*' "$folder/progress")" ]
 }
 check 'several nodes say the same' nodes_say_the_same
-without_order() { # ARGUMENT...: figures hang on timing, which may let a rate swing far out; every example is there, once
+# without_order ARGUMENT...: figures hang on timing, which may let a rate swing far out; every example is
+# there, once
+without_order() {
     progress --set train.micro=0 --set train.batch=64 --set train.progressive=2900 "$@" >"$folder/progress"
-    python3 -c 'import json, sys; e = json.load(open(sys.argv[1])); assert e["window"] == 2900 and 0.45 < e["auc"] < 0.6 and 0.5 < e["logloss"] < 0.7 and 0.8 < e["heads"][2]["rmse"] < 4, e' "$folder/progress"
+    python3 -c 'import json, sys
+e = json.load(open(sys.argv[1]))
+assert e["window"] == 2900 and 0.45 < e["auc"] < 0.6 and 0.5 < e["logloss"] < 0.7, e
+assert 0.8 < e["heads"][2]["rmse"] < 4, e' "$folder/progress"
 }
 check 'wsp says it of two pipelines' without_order --set train.sync=wsp --set train.pipelines=2 --threads 2
 check 'wsp says it of four stages' without_order --set train.sync=wsp --plan "$folder/four.json" --share
 progress_is_off() { progress --set train.progressive=0 | grep -q '"window":0}'; }
 check 'or nothing' progress_is_off
 "$HETERPS" "$folder/many.bin" --data "$train" 2>"$folder/log" </dev/null
+figures='AUC 0\.[0-9]{5}, log loss 0\.[0-9]{5}, buy log loss 0\.[0-9]{5}, rate RMSE [01]\.[0-9]{5}'
+figures="$figures, pair loss 0\.[0-9]{5}, kind log loss 1\.[0-9]{5}"
 check 'a line says the first loss, and the main figure of others' \
-    grep -qE 'step 12: .*, loss [0-9.]*, last 3,000: AUC 0\.[0-9]{5}, log loss 0\.[0-9]{5}, buy log loss 0\.[0-9]{5}, rate RMSE [01]\.[0-9]{5}, pair loss 0\.[0-9]{5}, kind log loss 1\.[0-9]{5}, ETA' "$folder/log"
+    grep -qE "step 12: .*, loss [0-9.]*, last 3,000: $figures, ETA" "$folder/log"
 
-# --- figures --------------------------------------------------------------------------------------------------------------------
+# --- figures ----------------------------------------------------------------------------------------------------------
 
 "$HETERPS" eval "$folder/many.bin" --model "$folder/one.model" --data "$test" --log json >"$folder/eval.log" </dev/null
-"$HETERPS" eval "$folder/many.bin" --model "$folder/one.model" --data "$folder/twice_test.csv" --set data.weight= --log json >"$folder/twice.log" </dev/null
+"$HETERPS" eval "$folder/many.bin" --model "$folder/one.model" --data "$folder/twice_test.csv" --set data.weight= \
+    --log json >"$folder/twice.log" </dev/null
 heterps predict "$folder/many.bin" --model "$folder/one.model" --data "$test" --header -o "$folder/predicted.txt"
 figures() {
     python3 - "$folder" <<'PYTHON'
@@ -257,8 +280,10 @@ near(heads["kind"]["perplexity"], math.exp(heads["kind"]["logloss"]), "perplexit
 near(heads["kind"]["accuracy"], mean([r == 0 for r in rank]), "accuracy")
 near(heads["hits"]["hit_rate"], mean([r < 2 for r in rank]), "hit rate")
 near(heads["gain"]["ndcg"], mean([1 / math.log2(2 + r) if r < 3 else 0 for r in rank]), "NDCG")
-near(heads["right"]["accuracy"], mean([(float(o[0]) > 0.5) == (r["clicked"] == "1") for o, r in zip(out, rows)]), "accuracy of a sign")
-for name in ("auc", "logloss", "ne", "calibration", "pr_auc", "group_auc"): assert event[name] == heads["click"][name], name
+near(heads["right"]["accuracy"],
+     mean([(float(o[0]) > 0.5) == (r["clicked"] == "1") for o, r in zip(out, rows)]), "accuracy of a sign")
+for name in ("auc", "logloss", "ne", "calibration", "pr_auc", "group_auc"):
+    assert event[name] == heads["click"][name], name
 twice = events("twice.log")
 for h in twice["heads"]:
     for key, value in h.items():
@@ -268,11 +293,13 @@ PYTHON
 check 'every figure is its definition, and a weight is so many lines' figures
 
 "$HETERPS" eval "$folder/many.bin" --model "$folder/one.model" --data "$test" --bins >"$folder/bins" 2>&1 </dev/null
-check 'calibration by bins is a table' grep -qE '^bins     .* 0\.[0-9] to 0\.[0-9] +[0-9]+ +0\.[0-9]{5} +[01]\.[0-9]{5}$' "$folder/bins"
+check 'calibration by bins is a table' \
+    grep -qE '^bins     .* 0\.[0-9] to 0\.[0-9] +[0-9]+ +0\.[0-9]{5} +[01]\.[0-9]{5}$' "$folder/bins"
 
 # Where all examples have one value, its figures are those of the whole.
 awk -F , 'NR == 1 || $3 == 2' "$test" >"$folder/class.csv"
-"$HETERPS" eval "$folder/many.bin" --model "$folder/one.model" --data "$folder/class.csv" --by class --log json >"$folder/by.log" </dev/null
+"$HETERPS" eval "$folder/many.bin" --model "$folder/one.model" --data "$folder/class.csv" --by class \
+    --log json >"$folder/by.log" </dev/null
 by_the_same() {
     python3 - "$folder/by.log" <<'PYTHON'
 import json, sys
@@ -289,15 +316,19 @@ PYTHON
 check 'eval --by measures every head' by_the_same
 
 # One step of plain gradients: the divisor is the number of lines, so the line that is there twice needs a greater step.
-printf '[fc y]\ninput = h1\nunits = 1\n[loss click]\ninput = y\nlabel = clicked\n' | model one_step --set data.label=clicked --set train.batch=8192 --set train.optimizer='sgd 0.5'
+printf '[fc y]\ninput = h1\nunits = 1\n[loss click]\ninput = y\nlabel = clicked\n' |
+    model one_step --set data.label=clicked --set train.batch=8192 --set train.optimizer='sgd 0.5'
 one_step() { # NAME DATA RATE ARGUMENT...
     step=$1 data=$2 rate=$3
     shift 3
-    heterps "$folder/one_step.bin" --data "$data" --out "$folder/$step.model" --set train.batch=8192 --set train.micro=64 --set train.optimizer="sgd $rate" "$@" &&
+    heterps "$folder/one_step.bin" --data "$data" --out "$folder/$step.model" --set train.batch=8192 \
+        --set train.micro=64 --set train.optimizer="sgd $rate" "$@" &&
         heterps export "$folder/one_step.bin" --model "$folder/$step.model" --format npy -o "$folder/$step.npy" "$@"
 }
 weights_are_lines() {
-    rates=$(python3 -c 'import sys; n, m = (sum(1 for _ in open(f)) - 1 for f in sys.argv[1:]); print("%.9g" % (0.5 * m / n))' "$train" "$folder/twice_train.csv")
+    rates=$(python3 -c 'import sys
+n, m = (sum(1 for _ in open(f)) - 1 for f in sys.argv[1:])
+print("%.9g" % (0.5 * m / n))' "$train" "$folder/twice_train.csv")
     one_step weighted "$train" 0.5 --set data.weight=w && one_step lines "$folder/twice_train.csv" "$rates" &&
         python3 - "$folder" <<'PYTHON'
 import array, sys, os
@@ -316,22 +347,27 @@ PYTHON
 # The step of the second run is the greater because its divisor is: rate / n = rate' / m.
 check 'a weight of 2 is a gradient of two lines' weights_are_lines
 
-# --- a softmax of two classes is bce ----------------------------------------------------------------------------------------------
+# --- a softmax of two classes is bce ----------------------------------------------------------------------------------
 
-printf '[fc y]\ninput = h1\nunits = 1\n[loss click]\ninput = y\nlabel = clicked\n' | model one_loss --set data.label=clicked --set train.optimizer='adagrad 0.1'
-heterps gen criteo --rows 60000 --seed 5 --vocab 200 -o "$folder/many.tsv" && heterps gen criteo --rows 10000 --skip 60000 --seed 5 --vocab 200 -o "$folder/many_test.tsv"
-printf '[fc y]\ninput = h1\nunits = 2\n[loss click]\nkind = softmax\ninput = y\nlabel = clicked\n' | model two_classes --set data.label=clicked
+printf '[fc y]\ninput = h1\nunits = 1\n[loss click]\ninput = y\nlabel = clicked\n' |
+    model one_loss --set data.label=clicked --set train.optimizer='adagrad 0.1'
+heterps gen criteo --rows 60000 --seed 5 --vocab 200 -o "$folder/many.tsv" &&
+    heterps gen criteo --rows 10000 --skip 60000 --seed 5 --vocab 200 -o "$folder/many_test.tsv"
+printf '[fc y]\ninput = h1\nunits = 2\n[loss click]\nkind = softmax\ninput = y\nlabel = clicked\n' |
+    model two_classes --set data.label=clicked
 auc_of() { # MODEL
-    heterps "$folder/$1.bin" --data "$folder/many.tsv" --eval "$folder/many_test.tsv" --log json --set data.format=criteo --set train.optimizer='adagrad 0.05' >"$folder/log" &&
+    heterps "$folder/$1.bin" --data "$folder/many.tsv" --eval "$folder/many_test.tsv" --log json \
+        --set data.format=criteo --set train.optimizer='adagrad 0.05' >"$folder/log" &&
         event_field "$folder/log" eval auc
 }
 same_quality() {
     bce=$(auc_of one_loss) softmax=$(auc_of two_classes)
-    python3 -c 'import sys; a, b = map(float, sys.argv[1:]); assert abs(a - b) < 0.01 and a > 0.72, (a, b)' "$bce" "$softmax"
+    python3 -c 'import sys; a, b = map(float, sys.argv[1:]); assert abs(a - b) < 0.01 and a > 0.72, (a, b)' \
+        "$bce" "$softmax"
 }
 check 'a softmax of two classes is as good as bce' same_quality
 
-# --- labels that cannot be --------------------------------------------------------------------------------------------------------
+# --- labels that cannot be --------------------------------------------------------------------------------------------
 
 wrong='wrong.csv:702: column [0-9]+ \(class\): expected the number of a class, 0 to 4, found "5"'
 fails 1 "$wrong" 'training stops at a label that is no class' \
@@ -339,13 +375,16 @@ fails 1 "$wrong" 'training stops at a label that is no class' \
 fails 1 "$wrong" 'evaluation stops at a label that is no class' \
     "$HETERPS" eval "$folder/many.bin" --model "$folder/one.model" --data "$folder/wrong.csv" -q
 skipped() {
-    "$HETERPS" "$folder/many.bin" --data "$folder/wrong.csv" --set data.bad_lines=skip --log json >"$folder/wrong.log" && [ "$(event_field "$folder/wrong.log" done bad_lines)" = 1 ] &&
-        "$HETERPS" "$folder/many.bin" --data "$folder/wrong.csv" --set data.bad_lines=skip --set train.readers=3 --log json >"$folder/wrong.log" && [ "$(event_field "$folder/wrong.log" done bad_lines)" = 1 ]
+    "$HETERPS" "$folder/many.bin" --data "$folder/wrong.csv" --set data.bad_lines=skip \
+        --log json >"$folder/wrong.log" && [ "$(event_field "$folder/wrong.log" done bad_lines)" = 1 ] &&
+        "$HETERPS" "$folder/many.bin" --data "$folder/wrong.csv" --set data.bad_lines=skip --set train.readers=3 \
+            --log json >"$folder/wrong.log" && [ "$(event_field "$folder/wrong.log" done bad_lines)" = 1 ]
 }
 check 'or it is skipped and counted' skipped
-check 'prediction does not ask for labels' heterps predict "$folder/many.bin" --model "$folder/one.model" --data "$folder/wrong.csv" -o "$folder/wrong.txt"
+check 'prediction does not ask for labels' heterps predict "$folder/many.bin" --model "$folder/one.model" \
+    --data "$folder/wrong.csv" -o "$folder/wrong.txt"
 
-# --- early stopping ---------------------------------------------------------------------------------------------------------------
+# --- early stopping ---------------------------------------------------------------------------------------------------
 
 stopping() { # OUT ARGUMENT...
     out=$1
@@ -371,14 +410,17 @@ PYTHON
 best_is_kept() {
     value=$(event_field "$folder/log" best value)
     heterps eval "$folder/one_loss.bin" --model "$folder/early/best" --data "$test" --log json >"$folder/best.log" &&
-        [ "$(event_field "$folder/best.log" eval auc)" = "$value" ] && [ "$(event_field "$folder/best.log" eval step)" = "$(event_field "$folder/log" best step)" ]
+        [ "$(event_field "$folder/best.log" eval auc)" = "$value" ] &&
+        [ "$(event_field "$folder/best.log" eval step)" = "$(event_field "$folder/log" best step)" ]
 }
 check 'training stops early, by steps' stops "$folder/early" 5
 check 'the best model is kept' best_is_kept
 check 'training stops early, by passes' stops "$folder/early" 0
 check 'the best model of passes is kept' best_is_kept
 check 'without --out it only stops' stops '' 5
-resumed() { # EVERY SAVES STOP...: in pieces, to the same end and the same best; a save that is due with an evaluation comes before it
+# resumed EVERY SAVES STOP...: in pieces, to the same end and the same best; a save that is due with an
+# evaluation comes before it
+resumed() {
     every=$1 saves=$2
     shift 2
     rm -rf "$folder/early" "$folder/pieces"
@@ -386,18 +428,24 @@ resumed() { # EVERY SAVES STOP...: in pieces, to the same end and the same best;
     expected="$(event_field "$folder/log" best step) $(event_field "$folder/log" done step)"
     for stop in "$@" 0; do
         [ -d "$folder/pieces" ] && from="--resume $folder/pieces" || from=
-        stopping "$folder/pieces" $from --set eval.every=$every --set train.patience=2 --set train.steps_max=$stop --set checkpoint.every=$saves || return 1
+        stopping "$folder/pieces" $from --set eval.every=$every --set train.patience=2 --set train.steps_max=$stop \
+            --set checkpoint.every=$saves || return 1
     done
-    [ "$expected" = "$(event_field "$folder/log" best step) $(event_field "$folder/log" done step)" ] || { echo "expected $expected"; cat "$folder/log"; return 1; }
-    exported "$folder/one_loss.bin" "$folder/early/best" early && exported "$folder/one_loss.bin" "$folder/pieces/best" pieces && same_bytes early pieces
+    [ "$expected" = "$(event_field "$folder/log" best step) $(event_field "$folder/log" done step)" ] ||
+        { echo "expected $expected"; cat "$folder/log"; return 1; }
+    exported "$folder/one_loss.bin" "$folder/early/best" early &&
+        exported "$folder/one_loss.bin" "$folder/pieces/best" pieces && same_bytes early pieces
 }
 check 'resumed between evaluations it stops alike' resumed 5 0 3 7 11
 check 'resumed behind evaluations it stops alike' resumed 5 0 5 10 15 20 25 30 35 40 45
 check 'resumed before evaluations it stops alike' resumed 5 5 5 10 15 20 25 30 35 40 45
 check 'resumed within and after passes it stops alike' resumed 0 0 7 12 20 24 30 36
-fails 1 'train.stop: expected none, or .*: auc, logloss, ne, pr_auc; found "rmse"' 'a figure that is not there is refused' \
+fails 1 'train.stop: expected none, or .*: auc, logloss, ne, pr_auc; found "rmse"' \
+    'a figure that is not there is refused' \
     "$HETERPS" "$folder/one_loss.bin" --data "$train" --eval "$test" --set train.stop=rmse -q
-fails 1 'train.stop = auc needs evaluation data' 'early stopping needs evaluation data' "$HETERPS" "$folder/one_loss.bin" --data "$train" --set train.stop=auc -q
-check 'it may look at any head' heterps "$folder/many.bin" --data "$train" --eval "$test" --set train.stop=gain --set train.patience=1
+fails 1 'train.stop = auc needs evaluation data' 'early stopping needs evaluation data' \
+    "$HETERPS" "$folder/one_loss.bin" --data "$train" --set train.stop=auc -q
+check 'it may look at any head' heterps "$folder/many.bin" --data "$train" --eval "$test" \
+    --set train.stop=gain --set train.patience=1
 check 'it may look at any figure' heterps "$folder/many.bin" --data "$train" --eval "$test" --set train.stop=rate.mae
 finish

@@ -1,8 +1,11 @@
 #!/bin/sh
-# inspect: the whole page and the whole drawing of a model that has something in every part of them (tests/e2e/inspect), but for the hash of
-# the model and the size of the file.
+# inspect: the whole page and the whole drawing of a model that has something in every part of them
+# (tests/e2e/inspect), but for the hash of the model and the size of the file.
 . "$(dirname "$0")/lib.sh"
-look() { "$HETERPS" inspect "$work/look.bin" "$@" | sed -E '1s/model [0-9a-f]{16} +format [0-9]+ +[0-9.]+ KiB/model HASH   format N   SIZE/'; }
+look() {
+    "$HETERPS" inspect "$work/look.bin" "$@" |
+        sed -E '1s/model [0-9a-f]{16} +format [0-9]+ +[0-9.]+ KiB/model HASH   format N   SIZE/'
+}
 check 'the model compiles' "$HETERPS" compile tests/e2e/inspect/look.cfg -o "$work/look.bin" -q
 look >"$work/page"
 check 'the page' diff "$work/page" tests/e2e/inspect/look.txt

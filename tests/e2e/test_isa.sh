@@ -1,6 +1,7 @@
 #!/bin/sh
-# One binary for every x86-64: it starts, compiles a graph and trains on a processor without AVX and SSE4 (emulated by qemu-user), to the bytes
-# of --isa base on this one; so code outside of engine/device/cpu/isa needs no more than SSE2.
+# One binary for every x86-64: it starts, compiles a graph and trains on a processor without AVX and SSE4
+# (emulated by qemu-user), to the bytes of --isa base on this one; so code outside of engine/device/cpu/isa
+# needs no more than SSE2.
 . "$(dirname "$0")/lib.sh"
 rows 600 "$work/train.tsv"
 samples=$root/samples
@@ -28,9 +29,11 @@ if ! command -v qemu-x86_64 >/dev/null; then
 elif [ "$(basename "$BUILD")" != release ] && [ "$(basename "$BUILD")" != debug ]; then
     skip "$name" 'a sanitizer does not run under an emulator'
 else
-    check "$name: compile gives the same graph" sh -c "qemu-x86_64 -cpu core2duo '$h' compile '$samples/ctrdnn1.cfg' -o old.bin && cmp g.bin old.bin"
+    check "$name: compile gives the same graph" \
+        sh -c "qemu-x86_64 -cpu core2duo '$h' compile '$samples/ctrdnn1.cfg' -o old.bin && cmp g.bin old.bin"
     check "$name: trains" train old old
     check "$name: the same bytes as --isa base here" same base old
-    fails 2 'avx2 does not run on this processor; the best here is base' "$name: --isa avx2 is refused" old g.bin --data train.tsv --isa avx2
+    fails 2 'avx2 does not run on this processor; the best here is base' "$name: --isa avx2 is refused" old g.bin \
+        --data train.tsv --isa avx2
 fi
 finish

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Lanes that one node computes several at a time, as one micro-batch, leave the bytes of lanes apart, which is what they are where train.micro
-# is given; and both tell the same loss.
+# Lanes that one node computes several at a time, as one micro-batch, leave the bytes of lanes apart, which is
+# what they are where train.micro is given; and both tell the same loss.
 . "$(dirname "$0")/lib.sh"
 cd "$work" || exit 1
 h=$HETERPS
@@ -68,13 +68,17 @@ trains() {
         grep -o '"logloss":[0-9.e+-]*' "$way.log" | tail -1 >"$way.losses"
 }
 # joined SETTINGS...: how many lanes are computed at a time.
-joined() { "$h" plan-memory lanes.bin --data data.csv -v "$@" 2>&1 </dev/null | sed -n 's/.* \([0-9]*\) at a time as one micro-batch$/\1/p'; }
+joined() {
+    "$h" plan-memory lanes.bin --data data.csv -v "$@" 2>&1 </dev/null |
+        sed -n 's/.* \([0-9]*\) at a time as one micro-batch$/\1/p'
+}
 # same NAME JOINED MICRO SETTINGS...
 same() {
     name=$1 joined=$2 micro=$3
     shift 3
     if trains together "$@" && trains apart "$@" --set train.micro="$micro" &&
-        [ "$(joined "$@")" = "$joined" ] && [ -z "$(joined "$@" --set train.micro="$micro")" ] && [ -s together.losses ] &&
+        [ "$(joined "$@")" = "$joined" ] &&
+        [ -z "$(joined "$@" --set train.micro="$micro")" ] && [ -s together.losses ] &&
         cmp -s together.digits apart.digits && cmp -s together.losses apart.losses; then
         ok "$name"
     else
@@ -83,7 +87,8 @@ same() {
     fi
 }
 same '16 lanes of 64, 8 at a time: the bytes of lanes apart' 8 64 --set train.batch=1024 --set train.lanes=16
-same '16 lanes of 128, 4 at a time, two threads, a bounded norm' 4 128 --set train.batch=2048 --set train.lanes=16 --threads 2 \
+same '16 lanes of 128, 4 at a time, two threads, a bounded norm' 4 128 --set train.batch=2048 \
+    --set train.lanes=16 --threads 2 \
     --set train.clip_norm=0.3
 same '6 lanes of 100, 2 at a time' 2 100 --set train.batch=600 --set train.lanes=6
 same '12 lanes of 100, 4 at a time' 4 100 --set train.batch=1200 --set train.lanes=12

@@ -1,26 +1,31 @@
 #!/bin/sh
-# A graph and its model in one file, for the edge: predicted with, served and measured as the model that it was made of, without anything else,
-# and how much smaller it is.
+# A graph and its model in one file, for the edge: predicted with, served and measured as the model that it
+# was made of, without anything else, and how much smaller it is.
 . "$(dirname "$0")/lib.sh"
 . tests/e2e/process.sh
 cd "$work" || exit 1
 h=$HETERPS
 tiny_model
-"$h" gen criteo --rows 6000 --seed 5 -o rows.tsv -q && "$h" gen criteo --rows 2000 --skip 6000 --seed 5 -o new.tsv -q || not_ok 'data'
+"$h" gen criteo --rows 6000 --seed 5 -o rows.tsv -q &&
+    "$h" gen criteo --rows 2000 --skip 6000 --seed 5 -o new.tsv -q || not_ok 'data'
 cut -f 2- new.tsv >unlabelled.tsv
 "$h" compile tiny.cfg -o life.bin --set emb.dim=16 --set store.period=20 --set emb.delete_score=0.05 -q
-"$h" life.bin --data rows.tsv --out life -q </dev/null && "$h" tiny.bin --data rows.tsv --out model -q </dev/null || not_ok 'training'
+"$h" life.bin --data rows.tsv --out life -q </dev/null &&
+    "$h" tiny.bin --data rows.tsv --out model -q </dev/null || not_ok 'training'
 "$h" predict tiny.bin --model model --data unlabelled.tsv -o plain -q
 
 whole() {
-    "$h" export tiny.bin --model model --for serving -o f32 -q && "$h" predict f32 --data unlabelled.tsv -o found -q && cmp plain found &&
-        "$h" predict tiny.bin --model f32 --data unlabelled.tsv -o found -q && cmp plain found && "$h" inspect f32 >/dev/null
+    "$h" export tiny.bin --model model --for serving -o f32 -q &&
+        "$h" predict f32 --data unlabelled.tsv -o found -q && cmp plain found &&
+        "$h" predict tiny.bin --model f32 --data unlabelled.tsv -o found -q && cmp plain found &&
+        "$h" inspect f32 >/dev/null
 }
 check 'as float32 it predicts the same bytes' whole
 
 # measured STORE RATIO LOSS: bytes of vectors, and what they cost.
 measured() {
-    "$h" export life.bin --model life --for serving --store "$1" -o "life.$1" --eval new.tsv --log json >said && "$h" eval life.bin --model life --data new.tsv --log json >was &&
+    "$h" export life.bin --model life --for serving --store "$1" -o "life.$1" --eval new.tsv --log json >said &&
+        "$h" eval life.bin --model life --data new.tsv --log json >was &&
         "$h" eval "life.$1" --data new.tsv --log json >is && python3 - "$2" "$3" <<'PYTHON'
 import json, sys
 ratio, loss = map(float, sys.argv[1:])
@@ -37,9 +42,12 @@ check 'bf16 takes half' measured bf16 0.5 0.001
 check 'int8 takes (dim + 2) / (4 dim)' measured int8 0.28125 0.001
 
 scored() {
-    "$h" export life.bin --model life --for serving --score 0.5 -o scored --log json >said && "$h" predict scored --data unlabelled.tsv -o found -q &&
-        "$h" predict life.bin --model life --data unlabelled.tsv -o was -q && ! cmp -s was found && "$h" export life.bin --model life --for serving --score 0 -o whole -q &&
-        cmp whole life.f32 && [ "$(event_field said exported rows)" -gt 100 ] && [ "$(event_field said exported left_out)" -gt 100 ]
+    "$h" export life.bin --model life --for serving --score 0.5 -o scored --log json >said &&
+        "$h" predict scored --data unlabelled.tsv -o found -q &&
+        "$h" predict life.bin --model life --data unlabelled.tsv -o was -q && ! cmp -s was found &&
+        "$h" export life.bin --model life --for serving --score 0 -o whole -q &&
+        cmp whole life.f32 && [ "$(event_field said exported rows)" -gt 100 ] &&
+        [ "$(event_field said exported left_out)" -gt 100 ]
 }
 check 'rows below a score are left out' scored
 
@@ -74,7 +82,8 @@ PYTHON
 check 'by a name beside others' named
 
 empty_root() {
-    mkdir -p empty && cp "$h" empty/heterps-run && cp f32 unlabelled.tsv empty/ && chroot empty /heterps-run predict f32 --data unlabelled.tsv -o found -q && cmp plain empty/found
+    mkdir -p empty && cp "$h" empty/heterps-run && cp f32 unlabelled.tsv empty/ &&
+        chroot empty /heterps-run predict f32 --data unlabelled.tsv -o found -q && cmp plain empty/found
 }
 served_from_empty_root() {
     cat >chroot.sh <<SH
@@ -94,11 +103,14 @@ cp f32 damaged && printf x | dd of=damaged bs=1 seek=$(($(wc -c <f32) - 500)) co
 fails 1 'does not match its checksum' 'a damaged file' "$h" predict damaged --data new.tsv
 head -c 300 /dev/urandom >nothing
 fails 1 'nothing: byte 0: expected HPSGRAPH' 'a file that is neither' "$h" predict nothing --data new.tsv
-fails 2 '--model is needed: tiny.bin is a graph without a model' 'a graph without a model' "$h" predict tiny.bin --data new.tsv
+fails 2 '--model is needed: tiny.bin is a graph without a model' 'a graph without a model' \
+    "$h" predict tiny.bin --data new.tsv
 fails 2 '--model is needed' 'serve without a model' "$h" serve tiny.bin --listen 127.0.0.1:0
 fails 1 'expected a model of hash' "another graph's" "$h" predict life.bin --model f32 --data new.tsv
-fails 1 'rows of table emb have no score' 'a score that rows do not have' "$h" export tiny.bin --model model --for serving -o x --score 1
-fails 2 'expected f32, bf16 or int8' 'a store that is none' "$h" export tiny.bin --model model --for serving -o x --store int4
+fails 1 'rows of table emb have no score' 'a score that rows do not have' \
+    "$h" export tiny.bin --model model --for serving -o x --score 1
+fails 2 'expected f32, bf16 or int8' 'a store that is none' "$h" export tiny.bin --model model \
+    --for serving -o x --store int4
 fails 2 'need --for serving' 'a store of another export' "$h" export tiny.bin --model model -o x --store int8
 fails 2 'expected serving' 'a purpose that is none' "$h" export tiny.bin --model model -o x --for training
 fails 1 'holds no model' 'it is not for training' "$h" tiny.bin --data new.tsv --resume f32

@@ -1,16 +1,24 @@
 #!/bin/sh
-# Outputs belong to whoever opened them: predictions go where the shell has come to, a closed output is nobody's file, a disk that fills up
-# takes nothing from what was there; and a budget that cannot be had names its setting.
+# Outputs belong to whoever opened them: predictions go where the shell has come to, a closed output is
+# nobody's file, a disk that fills up takes nothing from what was there; and a budget that cannot be had names
+# its setting.
 . "$(dirname "$0")/lib.sh"
 . tests/e2e/process.sh
 graph=$folder/graph.bin data=$folder/data.tsv model=$folder/model
-heterps gen criteo --rows 2000 --seed 5 -o "$data" && heterps compile samples/ctrdnn1.cfg -o "$graph" --set store.ram=4MiB --set train.batch=64 &&
+heterps gen criteo --rows 2000 --seed 5 -o "$data" &&
+    heterps compile samples/ctrdnn1.cfg -o "$graph" --set store.ram=4MiB --set train.batch=64 &&
     heterps "$graph" --data "$data" --out "$model" || { echo "not ok 1 - fixture"; exit 1; }
 # Standard output belongs to whoever opened it.
 predicted() { heterps predict "$graph" --model "$model" --data "$data" "$@"; }
 predicted -o "$folder/expected" || echo "not ok 999 - predict"
-appends() { { echo first; } >"$folder/appended" && predicted >>"$folder/appended" && { echo first; cat "$folder/expected"; } | cmp - "$folder/appended"; }
-follows() { { echo first; predicted; echo last; } >"$folder/followed" && { echo first; cat "$folder/expected"; echo last; } | cmp - "$folder/followed"; }
+appends() {
+    { echo first; } >"$folder/appended" && predicted >>"$folder/appended" &&
+        { echo first; cat "$folder/expected"; } | cmp - "$folder/appended"
+}
+follows() {
+    { echo first; predicted; echo last; } >"$folder/followed" &&
+        { echo first; cat "$folder/expected"; echo last; } | cmp - "$folder/followed"
+}
 pipes() { predicted | cmp - "$folder/expected"; }
 spares() { # with standard output closed no file of ours may get its number
     cp "$data" "$folder/spared.tsv" && cp -R "$model" "$folder/spared" && cp "$graph" "$folder/spared.bin"
@@ -35,7 +43,8 @@ PYTHON
 }
 takes_the_head() { [ "$(predicted | head -n 3)" = "$(head -n 3 "$folder/expected")" ]; }
 check 'predict | head: its lines' takes_the_head
-check 'predict into a pipe that nobody reads: a quiet end' ends_quietly predict "$graph" --model "$model" --data "$data" -q
+check 'predict into a pipe that nobody reads: a quiet end' ends_quietly predict "$graph" \
+    --model "$model" --data "$data" -q
 check 'gen into a pipe that nobody reads: a quiet end' ends_quietly gen criteo --rows 2000 -o - -q
 check 'inspect into a pipe that nobody reads: a quiet end' ends_quietly inspect "$graph"
 
@@ -45,7 +54,8 @@ answers() {
 import os, select, subprocess, sys
 program, graph, model, data, expected = sys.argv[1:]
 lines, answers = open(data, "rb").readlines(), open(expected, "rb").readlines()
-p = subprocess.Popen([program, "predict", graph, "--model", model, "--data", "-", "-q"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+p = subprocess.Popen([program, "predict", graph, "--model", model, "--data", "-", "-q"],
+                     stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 got = b""
 def ask(text, count):
     global got
@@ -69,24 +79,37 @@ check 'predict from a pipe that trickles: an answer when its line has come' answ
 is_result() { # PATTERN ARGUMENT...
     pattern=$1
     shift
-    "$HETERPS" "$@" >"$folder/out" 2>"$folder/err" </dev/null && grep -qE "$pattern" "$folder/out" && ! grep -qE "$pattern" "$folder/err" || return 1
-    "$HETERPS" "$@" -q >"$folder/again" 2>"$folder/err" </dev/null && [ ! -s "$folder/err" ] && grep -qE "$pattern" "$folder/again"
+    "$HETERPS" "$@" >"$folder/out" 2>"$folder/err" </dev/null && grep -qE "$pattern" "$folder/out" &&
+        ! grep -qE "$pattern" "$folder/err" || return 1
+    "$HETERPS" "$@" -q >"$folder/again" 2>"$folder/err" </dev/null && [ ! -s "$folder/err" ] &&
+        grep -qE "$pattern" "$folder/again"
 }
-check 'eval: the figures go to standard output' is_result '^eval     step [0-9]+: AUC 0\.' eval "$graph" --model "$model" --data "$data"
+check 'eval: the figures go to standard output' is_result '^eval     step [0-9]+: AUC 0\.' eval "$graph" \
+    --model "$model" --data "$data"
 check 'and nothing else' [ "$(wc -l <"$folder/out")" = 1 ]
-eval_full() { "$HETERPS" eval "$graph" --model "$model" --data "$data" -q >/dev/full 2>"$folder/err" </dev/null; [ $? = 1 ] && grep -q 'error: .*standard output' "$folder/err"; }
+eval_full() {
+    "$HETERPS" eval "$graph" --model "$model" --data "$data" -q >/dev/full 2>"$folder/err" </dev/null
+    [ $? = 1 ] && grep -q 'error: .*standard output' "$folder/err"
+}
 check 'eval to a full disk: an error' eval_full
-check 'plan-memory: the plan goes to standard output' is_result '^memory   .* planned: ' plan-memory "$graph" --data "$data"
+check 'plan-memory: the plan goes to standard output' \
+    is_result '^memory   .* planned: ' plan-memory "$graph" --data "$data"
 keeps_nothing() { # without --out it says so, at the start and at the end
     "$HETERPS" "$graph" --data "$data" >"$folder/out" 2>"$folder/err" </dev/null && [ ! -s "$folder/out" ] &&
-        [ "$(grep -nE '^train |^unsaved .*--out DIR' "$folder/err" | sed 's/^[0-9]*:\([a-z]*\).*/\1/' | tr '\n' ' ')" = 'train unsaved unsaved ' ]
+        [ "$(grep -nE '^train |^unsaved .*--out DIR' "$folder/err" | sed 's/^[0-9]*:\([a-z]*\).*/\1/' |
+            tr '\n' ' ')" = 'train unsaved unsaved ' ]
 }
 check 'training without --out says that nothing is kept' keeps_nothing
-is_quiet_of_it() { "$HETERPS" "$graph" --data "$data" --out "$folder/kept" 2>&1 </dev/null | grep -c unsaved | grep -qx 0; }
+is_quiet_of_it() {
+    "$HETERPS" "$graph" --data "$data" --out "$folder/kept" 2>&1 </dev/null | grep -c unsaved | grep -qx 0
+}
 check 'and with it says no such thing' is_quiet_of_it
 
 of_batch() { "$HETERPS" "$graph" --data "$data" --set train.batch="$1" 2>&1 </dev/null | grep '^steps'; }
-few_steps() { of_batch 64 | grep -qx 'steps    a pass has 32 steps of 64 examples: a smaller train.batch, such as 16, would learn more in a pass' && ! of_batch 16; }
+few_steps() {
+    smaller='a smaller train.batch, such as 16, would learn more in a pass'
+    of_batch 64 | grep -qx "steps    a pass has 32 steps of 64 examples: $smaller" && ! of_batch 16
+}
 check 'few steps a pass: a smaller batch is named' few_steps
 
 measured "$graph" "$model" "$data" >"$folder/expected" || echo "not ok 999 - eval"
@@ -102,13 +125,24 @@ limited() { # BLOCKS PATTERN ARGUMENT...
 save_blocks=$(($(wc -c <"$model/$table_file") / 512 / 2))
 limited_save() {
     find "$model" -type f | sort >"$folder/names"
-    limited "$save_blocks" 'model/emb\.[0-9].*: .*(large|space)' "$graph" --data "$data" --resume "$model" --set train.epochs=2 -q &&
-        still_whole && find "$model" -type f | sort | diff "$folder/names" -
+    limited "$save_blocks" 'model/emb\.[0-9].*: .*(large|space)' "$graph" --data "$data" --resume "$model" \
+        --set train.epochs=2 -q && still_whole && find "$model" -type f | sort | diff "$folder/names" -
 }
-limited_predict() { echo old >"$folder/old" && limited 1 'old' predict "$graph" --model "$model" --data "$data" -o "$folder/old" && [ "$(cat "$folder/old")" = old ]; }
-limited_compile() { echo old >"$folder/old" && limited 1 'old' compile "$cfg" -o "$folder/old" && [ "$(cat "$folder/old")" = old ]; }
-limited_gen() { echo old >"$folder/old" && limited 10 'old' gen criteo --rows 5000 -o "$folder/old" && [ "$(cat "$folder/old")" = old ]; }
-limited_export() { mkdir -p "$folder/x" && echo old >"$folder/x/emb.safetensors" && limited 1 'x/' export "$graph" --model "$model" -o "$folder/x" && [ "$(cat "$folder/x/emb.safetensors")" = old ]; }
+limited_predict() {
+    echo old >"$folder/old" && limited 1 'old' predict "$graph" --model "$model" --data "$data" -o "$folder/old" &&
+        [ "$(cat "$folder/old")" = old ]
+}
+limited_compile() {
+    echo old >"$folder/old" && limited 1 'old' compile "$cfg" -o "$folder/old" && [ "$(cat "$folder/old")" = old ]
+}
+limited_gen() {
+    echo old >"$folder/old" && limited 10 'old' gen criteo --rows 5000 -o "$folder/old" &&
+        [ "$(cat "$folder/old")" = old ]
+}
+limited_export() {
+    mkdir -p "$folder/x" && echo old >"$folder/x/emb.safetensors" &&
+        limited 1 'x/' export "$graph" --model "$model" -o "$folder/x" && [ "$(cat "$folder/x/emb.safetensors")" = old ]
+}
 check 'saving beyond a file-size limit: error, the old model is whole, nothing is left' limited_save
 check 'predict beyond a file-size limit: error, the old file stays' limited_predict
 check 'compile beyond a file-size limit: error, the old file stays' limited_compile
@@ -125,12 +159,15 @@ killed_export() {
         found=$(ls "$folder/k" 2>/dev/null | grep -c 'safetensors$')
         [ "$found" = 0 ] || [ "$found" = 2 ] || { ls "$folder/k"; return 1; }
     done
-    mkdir -p "$folder/k" && sh -c 'echo left >"$1.tmp.$$"' sh "$folder/k/emb.safetensors" && ls "$folder/k" | grep -q tmp &&
-        heterps export "$graph" --model "$model" -o "$folder/k" && [ "$(ls "$folder/k" | tr '\n' ' ')" = 'dense.safetensors emb.safetensors ' ]
+    mkdir -p "$folder/k" && sh -c 'echo left >"$1.tmp.$$"' sh "$folder/k/emb.safetensors" &&
+        ls "$folder/k" | grep -q tmp &&
+        heterps export "$graph" --model "$model" -o "$folder/k" &&
+        [ "$(ls "$folder/k" | tr '\n' ' ')" = 'dense.safetensors emb.safetensors ' ]
 }
 check 'export: killed at any moment, it is whole or not there' killed_export
 part_export() { # a limit that the first file keeps, and the second does not
-    rm -rf "$folder/x" && blocks=$(($(wc -c <"$folder/k/dense.safetensors") / 512 + 1)) && [ "$(wc -c <"$folder/k/emb.safetensors")" -gt $((blocks * 512)) ] &&
+    rm -rf "$folder/x" && blocks=$(($(wc -c <"$folder/k/dense.safetensors") / 512 + 1)) &&
+        [ "$(wc -c <"$folder/k/emb.safetensors")" -gt $((blocks * 512)) ] &&
         limited $blocks 'x/emb' export "$graph" --model "$model" -o "$folder/x" && [ -z "$(ls "$folder/x")" ]
 }
 check 'export: of which a part fails, nothing is there' part_export
@@ -141,8 +178,10 @@ disk_full() {
         mount -t tmpfs -o size=$(($(du -sk "$2" | cut -f 1) * 3 / 2))k none "$5" && cp -R "$2" "$5/model" || exit 9
         "$1" "$3" --data "$4" --resume "$5/model" --set train.epochs=2 -q >"$5.out" 2>"$5.err" </dev/null
         echo $? >"$5.status"
-        rm -rf "$2" && cp -R "$5/model" "$2"' sh "$HETERPS" "$folder/disk.model" "$graph" "$data" "$folder/disk" || return 1
-    mv "$folder/disk.out" "$folder/out" && mv "$folder/disk.err" "$folder/err" && [ "$(cat "$folder/disk.status")" = 1 ] && is_one_error 'disk/model/.*No space left' || return 1
+        rm -rf "$2" && cp -R "$5/model" "$2"' \
+        sh "$HETERPS" "$folder/disk.model" "$graph" "$data" "$folder/disk" || return 1
+    mv "$folder/disk.out" "$folder/out" && mv "$folder/disk.err" "$folder/err" &&
+        [ "$(cat "$folder/disk.status")" = 1 ] && is_one_error 'disk/model/.*No space left' || return 1
     diff -r "$model" "$folder/disk.model"
 }
 cp -R "$model" "$folder/disk.model" && mkdir "$folder/disk"
@@ -152,5 +191,6 @@ else
     skip 'saving on a full disk' 'needs a user who may mount'
 fi
 check 'the model is as it was' still_whole
-check 'store.ram: more than there is: error names it' fails_so 1 'store\.ram' "$graph" --data "$data" --set store.ram=100TiB -q
+check 'store.ram: more than there is: error names it' fails_so 1 'store\.ram' "$graph" \
+    --data "$data" --set store.ram=100TiB -q
 finish

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Quality on generated clicks, in small: tests/quality/generated.sh with 300,000 rows instead of 2 million, and the wider bound that it has for
-# fewer rows.
+# Quality on generated clicks, in small: tests/quality/generated.sh with 300,000 rows instead of 2 million,
+# and the wider bound that it has for fewer rows.
 set -u
 case $(basename "$BUILD") in
 asan | tsan)

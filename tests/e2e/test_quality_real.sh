@@ -1,7 +1,7 @@
 #!/bin/sh
-# Real clicks: 12,584 rows of the Criteo challenge, shuffled; samples train as they are on 10,000 of them and are measured on the rest.
-# Over five fixed shuffles the mean AUC of ctrdnn must reach 0.733, that of the best sample 0.738 and that of lr, the hashed logistic
-# regression.
+# Real clicks: 12,584 rows of the Criteo challenge, shuffled; samples train as they are on 10,000 of them and
+# are measured on the rest. Over five fixed shuffles the mean AUC of ctrdnn must reach 0.733, that of the best
+# sample 0.738 and that of lr, the hashed logistic regression.
 set -u
 data=../shared/data/criteo_kaggle
 if [ ! -r $data/head8000.tsv ]; then
@@ -23,7 +23,8 @@ done
 for sample in lr ctrdnn wide_deep deepfm dlrm; do
     "$HETERPS" compile samples/$sample.cfg -o "$folder/graph.bin" -q || exit 1
     for seed in 1 2 3 4 5; do
-        "$HETERPS" "$folder/graph.bin" --data "$folder/train$seed.tsv" --eval "$folder/test$seed.tsv" --log json >"$folder/log" || exit 1
+        "$HETERPS" "$folder/graph.bin" --data "$folder/train$seed.tsv" --eval "$folder/test$seed.tsv" \
+            --log json >"$folder/log" || exit 1
         grep '"event":"eval"' "$folder/log" | tail -1
     done >"$folder/$sample"
 done

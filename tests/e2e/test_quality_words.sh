@@ -1,8 +1,9 @@
 #!/bin/sh
 # Real text (WikiText-2, its valid file to train on, its test file to test):
-#   nce       perplexity over the whole vocabulary is within 15 % of that of the same net trained by the full softmax, and below that of a
-#             unigram model; words seen three times and more
-#   matchnet  a paragraph finds the one that follows it, among it and one from elsewhere, at least 0.70 of the time, on pages held out
+#   nce       perplexity over the whole vocabulary is within 15 % of that of the same net trained by the full
+#             softmax, and below that of a unigram model; words seen three times and more
+#   matchnet  a paragraph finds the one that follows it, among it and one from elsewhere, at least 0.70 of the
+#             time, on pages held out
 . "$(dirname "$0")/lib.sh"
 text=$SHARED/wikitext2
 if [ ! -r "$text/valid.txt" ]; then
@@ -55,7 +56,8 @@ batch     = 256
 optimizer = adagrad 0.05
 CFG
 # The vocabulary's size is what compiling prints.
-"$h" compile "$root/samples/nce.cfg" -o nce.bin --set "words.path=$text/valid.txt" $small >compile.log 2>&1 || note <compile.log
+"$h" compile "$root/samples/nce.cfg" -o nce.bin --set "words.path=$text/valid.txt" $small >compile.log 2>&1 ||
+    note <compile.log
 words=$(sed -n 's/^vocabulary *words: *\([0-9,]*\) words.*/\1/p' compile.log | tr -d ,)
 "$h" compile full.cfg -o full.bin --set "words.path=$text/valid.txt" --set "logits.units=${words:-1}" -q || exit 1
 for net in nce full; do
@@ -78,7 +80,11 @@ print("# perplexity on the test text: nce %.1f, full softmax %.1f, unigram %.1f"
 print("ok" if nce <= 1.15 * full and nce < unigram else "not ok")
 PYTHON
 grep '^#' verdict
-if [ "$(tail -1 verdict)" = ok ]; then ok 'nce comes within 15 % of the full softmax'; else not_ok 'nce comes within 15 % of the full softmax'; fi
+if [ "$(tail -1 verdict)" = ok ]; then
+    ok 'nce comes within 15 % of the full softmax'
+else
+    not_ok 'nce comes within 15 % of the full softmax'
+fi
 
 # --- matchnet --------------------------------------------------------------------------------------
 
@@ -108,9 +114,14 @@ for name, some, rounds in (("test", pages[:held_out], 1), ("train", pages[held_o
     open(name + ".tsv", "w", encoding="utf-8").write("query\tpos_title\tneg_title\n" + "\n".join(rows) + "\n")
 PYTHON
 "$h" compile "$root/samples/matchnet.cfg" -o matchnet.bin -q &&
-    "$h" matchnet.bin --data train.tsv --eval test.tsv --log json --set store.ram=256MiB --set train.epochs=2 >matchnet.log ||
+    "$h" matchnet.bin --data train.tsv --eval test.tsv --log json --set store.ram=256MiB \
+        --set train.epochs=2 >matchnet.log ||
     { not_ok 'matchnet trains on real text'; finish; }
 accuracy=$(event_field matchnet.log eval accuracy)
 echo "# matchnet: $(wc -l <train.tsv) pairs to train on, pair accuracy on pages held out $accuracy (at least 0.70)"
-if python3 -c "import sys; sys.exit(not $accuracy >= 0.70)"; then ok 'matchnet finds the paragraph that follows'; else not_ok 'matchnet finds the paragraph that follows'; fi
+if python3 -c "import sys; sys.exit(not $accuracy >= 0.70)"; then
+    ok 'matchnet finds the paragraph that follows'
+else
+    not_ok 'matchnet finds the paragraph that follows'
+fi
 finish

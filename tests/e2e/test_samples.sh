@@ -1,6 +1,7 @@
 #!/bin/sh
-# Every sample from text to predictions: it compiles, has the layers that it should have, trains on generated data of its format, and
-# evaluates, predicts and serves what it has saved. Wide models are made narrow, so that all of it takes seconds.
+# Every sample from text to predictions: it compiles, has the layers that it should have, trains on generated
+# data of its format, and evaluates, predicts and serves what it has saved. Wide models are made narrow, so
+# that all of it takes seconds.
 . "$(dirname "$0")/lib.sh"
 cd "$work" || exit 1
 h=$HETERPS
@@ -8,7 +9,8 @@ samples=$root/samples
 
 # layers NAME N: the graph of the sample has N layers, by the table of inspect, whose last line sums up.
 layers() {
-    found=$("$h" inspect "$1.bin" | awk '/^Layers:/ { getline; on = 1; next } on && !NF { exit } on { n++ } END { print n - 1 }')
+    found=$("$h" inspect "$1.bin" | awk '/^Layers:/ { getline; on = 1; next } on && !NF { exit }
+        on { n++ } END { print n - 1 }')
     [ "$found" = "$2" ] || { echo "expected $2 layers, found $found"; return 1; }
 }
 
@@ -27,12 +29,15 @@ sample() {
         check "$model: data is generated" "$h" gen "$model.bin" --rows 3000 --vocab 200 -o "$model.train"
         "$h" gen "$model.bin" --rows 500 --skip 3000 --vocab 200 -o "$model.test" -q
     fi
-    check "$model trains and evaluates" "$h" "$model.bin" --data "$model.train" --eval "$model.test" --out "$model.model" \
+    check "$model trains and evaluates" "$h" "$model.bin" --data "$model.train" \
+        --eval "$model.test" --out "$model.model" \
         --set train.epochs=1 --set train.batch=64 --set store.ram=256MiB
-    check "$model predicts" "$h" predict "$model.bin" --model "$model.model" --data "$model.test" -o "$model.predictions" \
+    check "$model predicts" "$h" predict "$model.bin" --model "$model.model" \
+        --data "$model.test" -o "$model.predictions" \
         --set store.ram=256MiB
     check "$model: a prediction for each example" lines "$model.predictions" "$predictions"
-    check "$model is served, with the same answers" python3 "$root/tests/e2e/serve_same.py" "$h" "$model.bin" "$model.model" \
+    check "$model is served, with the same answers" python3 "$root/tests/e2e/serve_same.py" \
+        "$h" "$model.bin" "$model.model" \
         "$model.test" "$model.predictions" --set store.ram=256MiB
     check "$model is planned and profiled" "$h" plan-memory "$model.bin" --data "$model.train" --set store.ram=256MiB
 }
@@ -65,7 +70,14 @@ head -500 text >nce.train
 tail -100 text >nce.test
 sample nce 5 1296 --set "words.path=$work/nce.train"
 # Users of two tastes, items of two kinds.
-awk 'BEGIN { srand(4); for (u = 0; u < 400; u++) { s = "u" u; for (i = 0; i < 8; i++) s = s " i" 2 * int(rand() * 60) + (rand() < 0.9 ? u % 2 : 1 - u % 2); print s } }' >pairs
+awk 'BEGIN {
+    srand(4)
+    for (u = 0; u < 400; u++) {
+        s = "u" u
+        for (i = 0; i < 8; i++) s = s " i" 2 * int(rand() * 60) + (rand() < 0.9 ? u % 2 : 1 - u % 2)
+        print s
+    }
+}' >pairs
 awk '{ print $1, $4, $5, $6, $7, $8, $9 }' pairs >two_tower.train
 awk '{ print $1, $2, $3 }' pairs >two_tower.test
 sample two_tower 3 400 --set "items.path=$work/two_tower.train" --set "eval.exclude=$work/two_tower.train"

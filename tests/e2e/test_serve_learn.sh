@@ -1,6 +1,6 @@
 #!/bin/sh
-# Learning from lines that are sent, beside predicting: the bytes are those of a training from a file, whatever the requests, whoever is
-# killed, and however late labels come.
+# Learning from lines that are sent, beside predicting: the bytes are those of a training from a file,
+# whatever the requests, whoever is killed, and however late labels come.
 . "$(dirname "$0")/lib.sh"
 here=$root/tests/e2e
 cd "$work" || exit 1
@@ -17,5 +17,6 @@ client_checks 4 "$here/learn_check.py" "$h" "$work"
 
 fails 1 'no model' 'a model that is not there' "$h" serve tiny.bin --model nowhere --listen 127.0.0.1:0 --learn
 cp -r model ssd
-fails 2 'expected rows in memory, found store.ssd' 'rows on disk' "$h" serve tiny.bin --model ssd --listen 127.0.0.1:0 --learn -q --set store.ssd=16MiB --set store.path=rows
+fails 2 'expected rows in memory, found store.ssd' 'rows on disk' "$h" serve tiny.bin --model ssd --listen 127.0.0.1:0 \
+    --learn -q --set store.ssd=16MiB --set store.path=rows
 finish

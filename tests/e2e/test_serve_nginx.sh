@@ -1,5 +1,6 @@
 #!/bin/sh
-# The proxy of engine/serve/README.md in front of a server: what it says there is run as it is, but for paths and ports, and asked over TLS.
+# The proxy of engine/serve/README.md in front of a server: what it says there is run as it is, but for paths
+# and ports, and asked over TLS.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/process.sh"
 for needed in nginx openssl curl; do
@@ -12,7 +13,8 @@ heterps predict "$work/tiny.bin" --model "$work/model" --data "$work/rows.tsv" -
 start serve "$work/tiny.bin" --model "$work/model" --listen 127.0.0.1:0
 await 'http://' "$work/run.err" || not_ok 'the server starts'
 address=$(sed -n 's,.*http://,,p' "$work/run.err")
-openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout "$work/serve.key" -out "$work/serve.pem" 2>/dev/null
+openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -keyout "$work/serve.key" \
+    -out "$work/serve.pem" 2>/dev/null
 
 # nginx takes no port 0: one that was free a moment ago, and another if somebody was faster.
 proxied=no
@@ -38,8 +40,10 @@ done
 check 'nginx stands in front' [ $proxied = yes ] || note <"$work/nginx.out"
 curl -sk --data-binary "@$work/rows.tsv" "https://127.0.0.1:$port/predict" -o "$work/answer"
 check 'answers come through it' cmp "$work/answer" "$work/plain"
-check 'its page may ask' sh -c "curl -sk -H 'Origin: https://127.0.0.1:$port' -d c0=1 https://127.0.0.1:$port/page/model | grep -q Prediction"
-check "another's page may not" sh -c "curl -sk -o /dev/null -w '%{http_code}' -H 'Origin: https://other.example' -d c0=1 https://127.0.0.1:$port/page/model | grep -q 403"
+check 'its page may ask' sh -c \
+    "curl -sk -H 'Origin: https://127.0.0.1:$port' -d c0=1 https://127.0.0.1:$port/page/model | grep -q Prediction"
+check "another's page may not" sh -c "curl -sk -o /dev/null -w '%{http_code}' -H 'Origin: https://other.example' \
+    -d c0=1 https://127.0.0.1:$port/page/model | grep -q 403"
 kill "$proxy"
 kill -TERM "$pid"
 wait "$pid"

@@ -1,5 +1,6 @@
 #!/bin/sh
-# A client that others wrote, tritonclient[http], asks for predictions. It is taken from pip once, into build/tritonclient.
+# A client that others wrote, tritonclient[http], asks for predictions. It is taken from pip once, into
+# build/tritonclient.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/process.sh"
 pip_python tritonclient tritonclient.http 'tritonclient[http]' || { skip 'tritonclient asks' "$pip_why"; finish; }
@@ -10,7 +11,8 @@ heterps predict "$work/tiny.bin" --model "$work/model" --data "$work/rows.tsv" -
 start serve "$work/tiny.bin" --model "$work/model" --listen 127.0.0.1:0
 await 'http://' "$work/run.err" || not_ok 'the server starts'
 address=$(sed -n 's,.*http://,,p' "$work/run.err")
-check 'tritonclient asks, and is answered what predict says' "$python" "$root/tests/e2e/serve_triton.py" "$address" "$work/rows.tsv" "$work/plain"
+check 'tritonclient asks, and is answered what predict says' \
+    "$python" "$root/tests/e2e/serve_triton.py" "$address" "$work/rows.tsv" "$work/plain"
 kill -TERM "$pid"
 wait "$pid"
 check 'and the server ends' [ $? = 0 ]

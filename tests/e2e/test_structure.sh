@@ -1,5 +1,6 @@
 #!/bin/sh
-# The tree keeps to its structure (which folder may include which, what the pipeline may not know, sizes and names) and to its layout.
+# The tree keeps to its structure (which folder may include which, what the pipeline may not know, sizes and
+# names) and to its layout.
 . "$(dirname "$0")/lib.sh"
 python3 tests/structure.py || failed=1
 python3 tests/format.py || failed=1
@@ -21,7 +22,8 @@ case $([ -n "$formatter" ] && "$formatter" --version) in
     else
         not_ok "$name"
         grep ': error: ' "$work/differs" | cut -d: -f1,2 | sort -u | head -20 | note
-        echo "# clang-format -i FILE lays it out; a table made by hand stands between /* clang-format off */ and /* clang-format on */"
+        echo "# clang-format -i FILE lays it out; a table made by hand stands between" \
+            "/* clang-format off */ and /* clang-format on */"
     fi
     ;;
 *) skip "$name" "clang-format 14 is not installed" ;;

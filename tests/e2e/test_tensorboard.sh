@@ -1,5 +1,6 @@
 #!/bin/sh
-# Figures of a training for TensorBoard: the tensorboard package reads what the log says. It is taken from pip once, into build/tensorboard.
+# Figures of a training for TensorBoard: the tensorboard package reads what the log says. It is taken from pip
+# once, into build/tensorboard.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/process.sh"
 cd "$work" || exit 1
@@ -7,9 +8,11 @@ tiny_model
 rows 2000 rows.tsv
 rows 500 test.tsv 2000
 h=$HETERPS
-check 'a training writes figures' "$h" tiny.bin --data rows.tsv --eval main=test.tsv --eval other=rows.tsv --tensorboard board --out model --set eval.every=10 --log json
+check 'a training writes figures' "$h" tiny.bin --data rows.tsv --eval main=test.tsv --eval other=rows.tsv \
+    --tensorboard board --out model --set eval.every=10 --log json
 cp .out log 2>/dev/null
-check 'and one that goes on' "$h" tiny.bin --data rows.tsv --eval main=test.tsv --eval other=rows.tsv --tensorboard board --resume model --set train.epochs=2 --log json
+check 'and one that goes on' "$h" tiny.bin --data rows.tsv --eval main=test.tsv --eval other=rows.tsv \
+    --tensorboard board --resume model --set train.epochs=2 --log json
 cp .out log.2
 none() { "$h" tiny.bin --data rows.tsv -q && [ ! -e events ] && [ "$(ls board | wc -l)" = 2 ]; }
 check 'a file each' none
@@ -35,7 +38,8 @@ for set_name in ("main", "other"):
 progress = [e for e in logs if e["event"] == "progress"]
 for tag, key in (("train/loss", "loss"), ("train/samples_per_s", "samples_per_s")):
     found = board.Scalars(tag)
-    assert len(found) == len(progress) >= 2 and all(near(s.value / e[key], 1) and s.step == e["step"] for s, e in zip(found, progress)), (found, progress)
+    assert len(found) == len(progress) >= 2, (found, progress)
+    assert all(near(s.value / e[key], 1) and s.step == e["step"] for s, e in zip(found, progress)), (found, progress)
 assert board.Scalars("progressive/bce.auc")[-1].step == progress[-1]["step"]
 print("#", len(tags), "tags")
 PYTHON

@@ -1,14 +1,17 @@
 #!/bin/sh
-# Two towers whose user is his history, over words that a micro-batch shares: trained to the same bytes by any number of threads and after a
-# resume; evaluated with the histories of the training data, and never with those of the lines; a user who has not been seen is served by
-# his items.
+# Two towers whose user is his history, over words that a micro-batch shares: trained to the same bytes by any
+# number of threads and after a resume; evaluated with the histories of the training data, and never with
+# those of the lines; a user who has not been seen is served by his items.
 . "$(dirname "$0")/lib.sh"
 cd "$work" || exit 1
 h=$HETERPS
 # Users of two tastes: items of one kind each, some in train, some in test.
 awk 'BEGIN { srand(5); for (u = 0; u < 300; u++) {
     train = test = "u" u
-    for (i = u % 2; i < 60; i += 2) { r = rand(); if (r < 0.3) train = train " i" i; else if (r < 0.5) test = test " i" i }
+    for (i = u % 2; i < 60; i += 2) {
+        r = rand()
+        if (r < 0.3) train = train " i" i; else if (r < 0.5) test = test " i" i
+    }
     print train > "train"; print test > "test" } }'
 cat >towers.cfg <<'CFG'
 [data]
@@ -57,9 +60,11 @@ check 'compiling' "$h" compile towers.cfg -o towers.bin
 "$h" towers.bin --data train --eval test --out one --threads 1 --log json -q >log || not_ok 'training'
 recall=$(event_field log eval recall)
 # Of all 51 items that are left, 10 hold a fifth.
-python3 -c "import sys; sys.exit(not $recall > 0.35)" && ok "recall@10 $recall is above 0.35" || not_ok "recall@10 $recall is above 0.35"
+python3 -c "import sys; sys.exit(not $recall > 0.35)" && ok "recall@10 $recall is above 0.35" ||
+    not_ok "recall@10 $recall is above 0.35"
 "$h" towers.bin --data train --out two --threads 2 -q
-"$h" towers.bin --data train --out part --set train.steps_max=37 -q && "$h" towers.bin --data train --resume part --out part -q
+"$h" towers.bin --data train --out part --set train.steps_max=37 -q &&
+    "$h" towers.bin --data train --resume part --out part -q
 same_bytes() {
     for model in one two part; do "$h" export towers.bin --model $model -o $model.x -q || return 1; done
     diff -r one.x two.x && diff -r one.x part.x
@@ -68,7 +73,8 @@ check 'any number of threads and a resume give the same bytes' same_bytes
 same_on_nodes() {
     for model in alone nodes; do
         [ $model = nodes ] && set -- launch --local 2 -- || set --
-        "$h" "$@" towers.bin --data train --eval test --out $model --threads 1 --set train.lanes=2 --set train.epochs=1 -q || return 1
+        "$h" "$@" towers.bin --data train --eval test --out $model --threads 1 --set train.lanes=2 \
+            --set train.epochs=1 -q || return 1
         "$h" export towers.bin --model $model -o $model.x --set train.lanes=2 -q || return 1
     done
     diff -r alone.x nodes.x
@@ -77,17 +83,21 @@ check 'so do two nodes' same_on_nodes
 
 awk '{ printf "%s", $1; for (i = NF; i > 1; i--) printf " %s", $i; print " " }' test >turned
 "$h" eval towers.bin --model one --data turned --log json -q >measured
-[ "$(event_field measured eval recall)" = "$recall" ] && ok 'a line that is evaluated tells nothing of its user' || not_ok 'a line that is evaluated tells nothing of its user'
+[ "$(event_field measured eval recall)" = "$recall" ] && ok 'a line that is evaluated tells nothing of its user' ||
+    not_ok 'a line that is evaluated tells nothing of its user'
 fails 1 'test: the model reads users. histories, .* --set eval.exclude=TRAIN' 'evaluation without histories' \
     "$h" eval towers.bin --model one --data test --set eval.exclude= -q
 
 # Items of a kind are even or odd.
 printf 'new i0 i4 i8 i12\nother i1 i5 i9 i13\nu0\nu1\n' >asked
 kinds() {
-    "$h" predict towers.bin --model one --data asked -q >answers && ! head -1 answers | tr '\t' '\n' | grep -xE 'i(0|4|8|12)' &&
-        awk '{ n = 0; for (i = 1; i <= NF; i++) n += substr($i, 2) % 2 == (NR + 1) % 2; if (n < 8) exit 1 } END { exit NR != 4 }' answers
+    "$h" predict towers.bin --model one --data asked -q >answers &&
+        ! head -1 answers | tr '\t' '\n' | grep -xE 'i(0|4|8|12)' &&
+        awk '{ n = 0; for (i = 1; i <= NF; i++) n += substr($i, 2) % 2 == (NR + 1) % 2; if (n < 8) exit 1 }
+            END { exit NR != 4 }' answers
 }
 check 'users who have not been seen are served by their items, and not with these; others by the histories' kinds
 sed 's/ids_max = 20//' towers.cfg >bare.cfg
-fails 1 '"history" is a list of a user.s items; say how many of them count' 'a history without a length' "$h" compile bare.cfg -o bare.bin -q
+fails 1 '"history" is a list of a user.s items; say how many of them count' 'a history without a length' \
+    "$h" compile bare.cfg -o bare.bin -q
 finish

@@ -1,6 +1,6 @@
 #!/bin/sh
-# --trace FILE: JSON that viewers load, with what every thread did; the trained bytes do not change; what is left of it when the disk is full,
-# the run fails, is stopped or is killed.
+# --trace FILE: JSON that viewers load, with what every thread did; the trained bytes do not change; what is
+# left of it when the disk is full, the run fails, is stopped or is killed.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/process.sh"
 tiny_model
@@ -48,7 +48,8 @@ for (tid, kind), list_ in list(of.items()):
         assert at < len(outer) and outer[at]["ts"] <= e["ts"], ("outside", names[tid], e)
 for kind in ("forward", "backward"): assert {e["name"] for e in spans if e["cat"] == kind} == stages, (kind, stages)
 assert sum(e["cat"] == "backward" for e in spans) == backward_count
-assert {e["args"]["step"] for e in spans if e["cat"] == "update"} == {e["args"]["step"] for e in spans if e["cat"] == "backward"}
+updated, backward = ({e["args"]["step"] for e in spans if e["cat"] == cat} for cat in ("update", "backward"))
+assert updated == backward
 PYTHON
 cat >"$folder/cut.py" <<'PYTHON'
 # What kill -9 leaves: an array without its end; every whole line an event.
@@ -68,29 +69,36 @@ loads() { python3 -c 'import json, sys; assert json.load(open(sys.argv[1]))[-1][
 check 'a model without a trace' trains plain "$graph" --data "$folder/train.tsv"
 check 'the same bytes with a trace' trains_same plain "$graph" --data "$folder/train.tsv" --trace "$folder/plain.json"
 check 'the trace is whole and true' python3 "$folder/check.py" "$folder/plain.json" $steps e..bce
-check 'a trace with evaluations and checkpoints' trains_same plain "$graph" --data "$folder/train.tsv" --eval "$folder/eval.tsv" \
+check 'a trace with evaluations and checkpoints' trains_same plain "$graph" \
+    --data "$folder/train.tsv" --eval "$folder/eval.tsv" \
     --set eval.every=20 --set checkpoint.every=30 --trace "$folder/more.json"
 check '… is whole and true' python3 "$folder/check.py" "$folder/more.json" $steps e..bce
-check '… and has them' sh -c "grep -q '\"cat\":\"save\"' '$folder/more.json' && grep -q '\"cat\":\"eval\"' '$folder/more.json'"
+check '… and has them' sh -c "grep -q '\"cat\":\"save\"' '$folder/more.json' &&
+    grep -q '\"cat\":\"eval\"' '$folder/more.json'"
 
-check 'a trace of a table whose rows go' runs 0 "$HETERPS" "$graph" --data "$folder/train.tsv" --set store.period=5 --set emb.ttl=1 \
+check 'a trace of a table whose rows go' runs 0 "$HETERPS" "$graph" --data "$folder/train.tsv" \
+    --set store.period=5 --set emb.ttl=1 \
     --trace "$folder/life.json" -q
 check '… is whole and true, and has when they went' sh -c \
     "python3 '$folder/check.py' '$folder/life.json' $steps e..bce && grep -q '\"rows go\"' '$folder/life.json'"
 
 cat >"$folder/plan.json" <<'JSON'
-{"format": "heterps-solution-1", "types": [{"name": "cpu", "device": "cpu"}], "layers": ["e", "x", "h1", "y", "bce"], "plan": [0, 0, 0, 0, 0],
+{"format": "heterps-solution-1", "types": [{"name": "cpu", "device": "cpu"}],
+ "layers": ["e", "x", "h1", "y", "bce"], "plan": [0, 0, 0, 0, 0],
  "stages": [{"first": 0, "last": 1, "type": 0, "k": 1}, {"first": 2, "last": 4, "type": 0, "k": 1}]}
 JSON
-check 'a trace of two stages' trains_same plain "$graph" --data "$folder/train.tsv" --plan "$folder/plan.json" --share --trace "$folder/stages.json"
+check 'a trace of two stages' trains_same plain "$graph" --data "$folder/train.tsv" --plan "$folder/plan.json" --share \
+    --trace "$folder/stages.json"
 check '… is whole and true' python3 "$folder/check.py" "$folder/stages.json" $((2 * steps)) e..x h1..bce
 
-check 'a full disk: training ends well' runs 0 "$HETERPS" "$graph" --data "$folder/train.tsv" --out "$folder/full.model" --trace /dev/full -q
+check 'a full disk: training ends well' runs 0 "$HETERPS" "$graph" --data "$folder/train.tsv" \
+    --out "$folder/full.model" --trace /dev/full -q
 check '… and says once that the trace is cut' sh -c "grep -c 'warning.*/dev/full' '$folder/err' | grep -qx 1"
 exported "$graph" "$folder/full.model" full
 check '… and the model is as without a trace' same_bytes full plain
 check 'a trace that cannot be opened is an error before training' \
-    fails_so 1 /nowhere/trace.json "$graph" --data "$folder/train.tsv" --out "$folder/no.model" --trace /nowhere/trace.json
+    fails_so 1 /nowhere/trace.json "$graph" --data "$folder/train.tsv" --out "$folder/no.model" \
+    --trace /nowhere/trace.json
 check '… and nothing is made' test ! -e "$folder/no.model"
 
 { cat "$folder/eval.tsv"; echo nonsense; } >"$folder/bad.tsv"

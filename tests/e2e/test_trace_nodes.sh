@@ -1,13 +1,14 @@
 #!/bin/sh
-# --trace on several nodes: one file at the end, in which what nodes do together lies together, also where their clocks have begun at other times;
-# and what there is where parts are missing.
+# --trace on several nodes: one file at the end, in which what nodes do together lies together, also where
+# their clocks have begun at other times; and what there is where parts are missing.
 . "$(dirname "$0")/lib.sh"
 . tests/e2e/process.sh
 cd "$folder" || exit 1
 h=$HETERPS
 tiny_model
-heterps compile tiny.cfg -o tables.bin --set train.lanes=8 --set cluster.timeout=5 --set cluster.connect=20 && heterps gen criteo --rows 1000 -o data.tsv && heterps key -o key && trains plain tables.bin --data data.tsv --threads 1 ||
-    { echo "not ok 1 - fixture"; exit 1; }
+heterps compile tiny.cfg -o tables.bin --set train.lanes=8 --set cluster.timeout=5 --set cluster.connect=20 &&
+    heterps gen criteo --rows 1000 -o data.tsv && heterps key -o key &&
+    trains plain tables.bin --data data.tsv --threads 1 || { echo "not ok 1 - fixture"; exit 1; }
 cat >together.py <<'PYTHON'
 # together.py FILE NODES: every node has the sums of every step, which end nowhere before they have begun on all.
 import json, sys
@@ -30,7 +31,8 @@ assert {(p, c) for p in names for c in ("forward", "backward", "update", "read",
 PYTHON
 launched() {
     rm -rf many.model
-    runs 0 "$h" launch --local 3 -- tables.bin --data data.tsv --threads 1 --out many.model --trace t.json && exported tables.bin many.model again && same_bytes plain again
+    runs 0 "$h" launch --local 3 -- tables.bin --data data.tsv --threads 1 --out many.model --trace t.json &&
+        exported tables.bin many.model again && same_bytes plain again
 }
 check 'three nodes with a trace: the bytes of one' launched
 check '… and one file, in which all is at its time' python3 together.py t.json 3
@@ -50,11 +52,13 @@ s = [socket.socket() for i in range(2)]
 print(",".join("127.0.0.1:%d" % x.getsockname()[1] for x in s))')
 apart() {
     rm -rf far near
-    mkdir far near && common="../tables.bin --data ../data.tsv --threads 1 --key-file ../key --nodes $places --trace u.json"
+    mkdir far near &&
+        common="../tables.bin --data ../data.tsv --threads 1 --key-file ../key --nodes $places --trace u.json"
     (cd far && exec timeout 60 "$@" "$h" $common --rank 1 >out1 2>err1 </dev/null) &
     other=$!
     (cd near && runs 0 timeout 60 "$h" $common --rank 0) && wait $other || { cat far/err1; return 1; }
-    grep -q 'u.json lacks node 1: u.json.1: No such file' err && grep -q 'join them: heterps-run trace u.json' err || { cat err; return 1; }
+    grep -q 'u.json lacks node 1: u.json.1: No such file' err &&
+        grep -q 'join them: heterps-run trace u.json' err || { cat err; return 1; }
     cp far/u.json.1 near && runs 0 "$h" trace near/u.json && python3 together.py near/u.json 2
 }
 check 'nodes without a common directory: joined by hand' apart env

@@ -1,6 +1,7 @@
 #!/bin/sh
-# From text to predictions on generated clicks; and the promise that the same graph, data and seed give the same bytes, whatever the threads, the
-# way in which the data come, and the steps at which a run was stopped and resumed.
+# From text to predictions on generated clicks; and the promise that the same graph, data and seed give the
+# same bytes, whatever the threads, the way in which the data come, and the steps at which a run was stopped
+# and resumed.
 . "$(dirname "$0")/lib.sh"
 examples=20000
 case $(basename "$BUILD") in asan | tsan) examples=2000 ;; esac # a sanitizer is slow
@@ -13,7 +14,8 @@ h=$HETERPS
 
 # ---- the whole round ----
 check 'compile' "$h" compile "$samples/ctrdnn1.cfg" -o g.bin
-"$h" g.bin --data train.tsv --eval test.tsv --out model --set eval.every=20 --set checkpoint.every=25 --set checkpoint.wait=yes --log json >log 2>err
+"$h" g.bin --data train.tsv --eval test.tsv --out model --set eval.every=20 --set checkpoint.every=25 \
+    --set checkpoint.wait=yes --log json >log 2>err
 check 'train' test $? = 0 -a ! -s err
 cat >events.py <<'PYTHON'
 # The events of a run in steps of 128 examples, evaluated every 20 and at the end, saved every 25 and at the end.
@@ -31,16 +33,21 @@ assert [e["step"] for e in evals] == every(20) and all(e["samples"] == 3000 for 
 for key in ("auc", "logloss", "ne", "calibration"): assert 0 < evals[-1][key] < 2, evals
 assert [e["step"] for e in events if e["event"] == "checkpoint"] == every(25)
 progress = [e for e in events if e["event"] == "progress"]
-assert progress and progress[-1]["step"] == steps and progress[-1]["samples"] == examples and 0.3 < progress[-1]["loss"] < 0.8, progress
+assert (progress and progress[-1]["step"] == steps and progress[-1]["samples"] == examples
+        and 0.3 < progress[-1]["loss"] < 0.8), progress
 for key in ("samples_per_s", "eta_s", "epoch"): assert key in progress[-1]
 done = events[names.index("done")]
-assert done["samples"] == examples and done["bad_lines"] == 0 and done["samples_per_s"] > 0 and done["seconds"] > 0, done
+assert (done["samples"] == examples and done["bad_lines"] == 0 and done["samples_per_s"] > 0
+        and done["seconds"] > 0), done
 PYTHON
 check 'the events are as promised' python3 events.py $examples $steps
-check 'the AUC is well above chance' python3 -c "import sys; sys.exit(not float(sys.argv[1]) > 0.55)" "$(event_field log eval auc)"
+check 'the AUC is well above chance' python3 -c "import sys; sys.exit(not float(sys.argv[1]) > 0.55)" \
+    "$(event_field log eval auc)"
 "$h" eval g.bin --model model --data test.tsv --log json >eval.log
 check 'eval' test $? = 0
-check 'eval of the saved model is the last evaluation of the training' test "$(event_field log eval auc) $(event_field log eval logloss)" = "$(event_field eval.log eval auc) $(event_field eval.log eval logloss)"
+check 'eval of the saved model is the last evaluation of the training' \
+    test "$(event_field log eval auc) $(event_field log eval logloss)" = \
+    "$(event_field eval.log eval auc) $(event_field eval.log eval logloss)"
 check 'predict' "$h" predict g.bin --model model --data test.tsv -o predictions.txt
 cat >predictions.py <<'PYTHON'
 # Line by line a probability; AUC and log loss computed from them are those that eval gave.
@@ -55,7 +62,8 @@ while i < len(order):
     for k in order[i:j]: rank[k] = (i + j + 1) / 2
     i = j
 positives = sum(y)
-auc = (sum(r for r, label in zip(rank, y) if label) - positives * (positives + 1) / 2) / (positives * (len(y) - positives))
+auc = ((sum(r for r, label in zip(rank, y) if label) - positives * (positives + 1) / 2)
+       / (positives * (len(y) - positives)))
 loss = -sum(math.log(x if label else 1 - x) for x, label in zip(p, y)) / len(y)
 event = [json.loads(line) for line in open("eval.log")][-1]
 assert abs(event["auc"] - auc) < 1e-6 and abs(event["logloss"] - loss) < 1e-6, (event, auc, loss)
@@ -66,10 +74,14 @@ check 'predictions are probabilities in input order and give the metrics of eval
 # One label alone orders nothing.
 grep '^0' test.tsv >alike.tsv
 "$h" eval g.bin --model model --data alike.tsv >alike.out 2>&1
-check 'of labels that are all the same there is no AUC, and eval says why' grep -q ': log loss 0[.0-9]*; no AUC: all labels are the same (' alike.out
-check 'predict writes the same to standard output' sh -c "'$h' predict g.bin --model model --data test.tsv | cmp - predictions.txt"
+check 'of labels that are all the same there is no AUC, and eval says why' \
+    grep -q ': log loss 0[.0-9]*; no AUC: all labels are the same (' alike.out
+check 'predict writes the same to standard output' \
+    sh -c "'$h' predict g.bin --model model --data test.tsv | cmp - predictions.txt"
 check 'predict from standard input' sh -c "'$h' predict g.bin --model model --data - <test.tsv | cmp - predictions.txt"
-check 'predictions are the same with one thread and with three' sh -c "for t in 1 3; do '$h' predict g.bin --model model --data test.tsv --threads \$t | cmp - predictions.txt || exit 1; done"
+check 'predictions are the same with one thread and with three' \
+    sh -c "for t in 1 3; do '$h' predict g.bin --model model --data test.tsv --threads \$t |
+        cmp - predictions.txt || exit 1; done"
 cat >export.py <<'PYTHON'
 import json, struct
 def tensors(path):
@@ -77,21 +89,28 @@ def tensors(path):
     size = struct.unpack("<Q", data[:8])[0]
     header = json.loads(data[8:8 + size])
     header.pop("__metadata__", None)
-    return {name: (t["dtype"], t["shape"], data[8 + size + t["data_offsets"][0]:8 + size + t["data_offsets"][1]]) for name, t in header.items()}
+    return {name: (t["dtype"], t["shape"], data[8 + size + t["data_offsets"][0]:8 + size + t["data_offsets"][1]])
+            for name, t in header.items()}
 dense, table = tensors("exported/dense.safetensors"), tensors("exported/emb.safetensors")
 sizes = {"h1.weight": 221 * 64, "h1.bias": 64, "h2.weight": 64 * 32, "h2.bias": 32, "y.weight": 32, "y.bias": 1}
 assert {name: len(t[2]) // 4 for name, t in dense.items()} == sizes and all(t[0] == "F32" for t in dense.values())
 assert dense["h1.weight"][1] == [221, 64]
 keys = struct.unpack("<%dQ" % table["keys"][1][0], table["keys"][2])
-assert list(keys) == sorted(set(keys)) and table["vectors"][1] == [len(keys), 8] and len(table["vectors"][2]) == len(keys) * 32
+assert (list(keys) == sorted(set(keys)) and table["vectors"][1] == [len(keys), 8]
+        and len(table["vectors"][2]) == len(keys) * 32)
 PYTHON
 check 'export' "$h" export g.bin --model model -o exported
 check 'exported tensors have their names and shapes, keys ascend' python3 export.py
 check 'inspect' "$h" inspect g.bin
 check 'inspect --dot is a drawing' sh -c "'$h' inspect g.bin --dot | grep -q '^digraph'"
-check 'data.path by --set is relative to the graph too, flags to the working directory' sh -c "mkdir -p sub && cp g.bin sub/s.bin && '$h' sub/s.bin -q --set data.path=../train.tsv --set train.steps_max=2 &&
-    '$h' sub/s.bin -q --data train.tsv --set train.steps_max=2 && ! '$h' sub/s.bin -q --data ../train.tsv --set train.steps_max=2 && '$h' --help train | grep -q . && '$h' train --help | grep -q 'working directory'"
-check 'the graph alone trains on its data.path, relative to the graph' sh -c "mkdir -p sub && '$h' compile '$samples/ctrdnn1.cfg' -o sub/g.bin -q --set data.path=../train.tsv --set train.steps_max=5 && '$h' sub/g.bin -q"
+check 'data.path by --set is relative to the graph too, flags to the working directory' sh -c "mkdir -p sub &&
+    cp g.bin sub/s.bin && '$h' sub/s.bin -q --set data.path=../train.tsv --set train.steps_max=2 &&
+    '$h' sub/s.bin -q --data train.tsv --set train.steps_max=2 &&
+    ! '$h' sub/s.bin -q --data ../train.tsv --set train.steps_max=2 &&
+    '$h' --help train | grep -q . && '$h' train --help | grep -q 'working directory'"
+check 'the graph alone trains on its data.path, relative to the graph' sh -c "mkdir -p sub &&
+    '$h' compile '$samples/ctrdnn1.cfg' -o sub/g.bin -q --set data.path=../train.tsv --set train.steps_max=5 &&
+    '$h' sub/g.bin -q"
 
 # ---- the same bytes ----
 # bytes NAME ARGUMENT...: trains a fresh model, exports it to NAME.
@@ -110,7 +129,11 @@ same() { # DESCRIPTION NAME ARGUMENT...: as bytes, and equal to NAME
 differs() {
     description=$1 reference=$2
     shift 2
-    if bytes other "$@" && other_bytes other "$reference" >"$work/.said"; then ok "other bytes: $description"; else not_ok "other bytes: $description"; fi
+    if bytes other "$@" && other_bytes other "$reference" >"$work/.said"; then
+        ok "other bytes: $description"
+    else
+        not_ok "other bytes: $description"
+    fi
 }
 gzip -c train.tsv >train.tsv.gz
 head -1777 train.tsv >a.tsv
@@ -126,7 +149,8 @@ rm -rf m other
 "$h" g.bin --out m -q --data - <train.tsv && "$h" export g.bin --model m -o other -q
 check 'same bytes: standard input' diff -r other plain
 rm -rf m other
-{ sleep 0.2; head -c 300001 train.tsv; sleep 0.3; tail -c +300002 train.tsv; } | "$h" g.bin --out m -q --data - && "$h" export g.bin --model m -o other -q
+{ sleep 0.2; head -c 300001 train.tsv; sleep 0.3; tail -c +300002 train.tsv; } | "$h" g.bin --out m -q --data - &&
+    "$h" export g.bin --model m -o other -q
 check 'same bytes: a slow pipe' diff -r other plain
 rm -rf m other
 "$h" g.bin --out m -q --data - <train.tsv.gz && "$h" export g.bin --model m -o other -q
@@ -143,7 +167,8 @@ same 'shuffled, 3 threads, two files' shuffled --data a.tsv,b.tsv --set data.shu
 check 'shuffled is not file order' other_bytes shuffled plain
 differs 'another window' shuffled --data train.tsv --set data.shuffle=1001
 check 'a model of two passes, shuffled' bytes passes --data train.tsv --set data.shuffle=1000 --set train.epochs=2
-same 'two passes, shuffled, 1 thread' passes --data train.tsv.gz --set data.shuffle=1000 --set train.epochs=2 --threads 1
+same 'two passes, shuffled, 1 thread' passes --data train.tsv.gz --set data.shuffle=1000 \
+    --set train.epochs=2 --threads 1
 
 # variant NAME TEXT SET...: g.bin becomes another model; its bytes must not depend on threads.
 variant() {
@@ -160,10 +185,12 @@ variant 'adam' "$samples/ctrdnn1.cfg" --set 'train.optimizer=adam 0.001' --set '
 variant 'mean pooling, one large step' "$samples/ctrdnn1.cfg" --set e.pool=mean --set train.batch=4096
 variant 'max pooling, missing as a key' "$samples/ctrdnn1.cfg" --set e.pool=max --set data.missing=key
 variant 'a ragged end' "$samples/ctrdnn1.cfg" --set train.batch=1024 --set train.micro=64 --set train.lanes=16
-sed -e 's/^input = e, dense/input = e, n/' -e 's/^\[concat x\].*/[data_norm n]\ninput = dense\ndecay = 1\n\n[concat x]/' "$samples/ctrdnn1.cfg" >data_norm.cfg
+sed -e 's/^input = e, dense/input = e, n/' \
+    -e 's/^\[concat x\].*/[data_norm n]\ninput = dense\ndecay = 1\n\n[concat x]/' "$samples/ctrdnn1.cfg" >data_norm.cfg
 variant 'data normalisation, four lanes' data_norm.cfg --set train.lanes=4 --set train.micro=16
 cat >data_norm.py <<'PYTHON'
-# The statistics are those of all examples, in the order of size, mean and mean square distance from the means as they stood.
+# The statistics are those of all examples, in the order of size, mean and mean square distance from the means
+# as they stood.
 import json, math, struct, sys
 data = open("variant/dense.safetensors", "rb").read()
 size = struct.unpack("<Q", data[:8])[0]
@@ -182,11 +209,15 @@ for begin in range(0, len(rows), 128):
         total[i] += sum(row[i] for row in step)
         count[i] += len(step)
 for name, expected in ("n.size", count), ("n.sum", total), ("n.square_sum", square):
-    for found, wanted in zip(floats(name), expected): assert abs(found - wanted) < 1e-4 * abs(wanted) + 1e-3, (name, found, wanted)
+    for found, wanted in zip(floats(name), expected):
+        assert abs(found - wanted) < 1e-4 * abs(wanted) + 1e-3, (name, found, wanted)
 PYTHON
 check 'the statistics are sums over all examples' python3 data_norm.py
 # h2, h3 and h4 have one weight and bias: in the export once, as the rest of the same bytes under any threads and plan.
-sed -e 's/^units = 32$/units = 64/' -e 's/^input = h2$/input = h4/' -e 's/^\[fc y\].*/[fc h3]\ninput = h2\nunits = 64\nshare = h2\nactivation = tanh\n\n[fc h4]\ninput = h3\nunits = 64\nshare = h2\n\n&/' "$samples/ctrdnn1.cfg" >shared.cfg
+h3='[fc h3]\ninput = h2\nunits = 64\nshare = h2\nactivation = tanh\n\n'
+h4='[fc h4]\ninput = h3\nunits = 64\nshare = h2\n\n'
+sed -e 's/^units = 32$/units = 64/' -e 's/^input = h2$/input = h4/' -e "s/^\[fc y\].*/$h3$h4&/" \
+    "$samples/ctrdnn1.cfg" >shared.cfg
 variant 'a shared weight, two lanes' shared.cfg --set train.lanes=2 --set train.micro=16
 python3 "$root/tests/e2e/make_plan.py" shared.json '0-3:1:1 4-4:1:1 5-7:1:1'
 same 'a shared weight, its uses in three stages' variant --data train.tsv --plan shared.json --share
@@ -195,16 +226,25 @@ import json, struct
 data = open('variant/dense.safetensors', 'rb').read()
 names = set(json.loads(data[8:8 + struct.unpack('<Q', data[:8])[0]])) - {'__metadata__'}
 assert names == {f'{fc}.{part}' for fc in ('h1', 'h2', 'y') for part in ('weight', 'bias')}, names"
-check 'inspect counts it once, and names it where it is used again' sh -c "'$h' inspect g.bin >out && grep -q 'h3.weight .*those of h2.weight' out && grep -q 'h4 .*B, 64. *0 ' out"
+check 'inspect counts it once, and names it where it is used again' \
+    sh -c "'$h' inspect g.bin >out && grep -q 'h3.weight .*those of h2.weight' out && grep -q 'h4 .*B, 64. *0 ' out"
 
-# Two fcs that share are one whose groups go through the same weights: up to rounding, also where the norm of all gradients is bounded.
+# Two fcs that share are one whose groups go through the same weights: up to rounding, also where the norm of
+# all gradients is bounded.
 halves() { # NAME LAYERS
-    { sed '/^\[embedding e\]/,$d' "$samples/ctrdnn1.cfg"; printf '[embedding e1]\ntable = emb\ninput = C1..C13\n[embedding e2]\ntable = emb\ninput = C14..C26\n'; printf "$2"
-      printf '[fc y]\ninput = h\nunits = 1\n[loss bce]\ninput = y\n[train]\nbatch = 128\nsteps_max = 10\noptimizer = momentum 0.5\nclip_norm = 0.05\n'; } >"$1.cfg"
+    { sed '/^\[embedding e\]/,$d' "$samples/ctrdnn1.cfg"
+    printf '[embedding e1]\ntable = emb\ninput = C1..C13\n[embedding e2]\ntable = emb\ninput = C14..C26\n'
+    printf "$2"
+      printf '[fc y]\ninput = h\nunits = 1\n[loss bce]\ninput = y\n'
+      printf '[train]\nbatch = 128\nsteps_max = 10\noptimizer = momentum 0.5\nclip_norm = 0.05\n'
+      } >"$1.cfg"
     "$h" compile "$1.cfg" -o g.bin -q && bytes "$1" --data train.tsv
 }
-check 'two layers that share' halves two '[fc a]\ninput = e1\nunits = 16\nactivation = tanh\n[fc b]\ninput = e2\nunits = 16\nactivation = tanh\nshare = a\n[concat h]\ninput = a, b\n'
-check 'one layer of two groups' halves groups '[concat x]\ninput = e1, e2\n[fc a]\ninput = x\nunits = 16\ngroups = 2\nactivation = tanh\n[concat h]\ninput = a\n'
+units='units = 16\nactivation = tanh'
+check 'two layers that share' halves two \
+    "[fc a]\ninput = e1\n$units\n[fc b]\ninput = e2\n$units\nshare = a\n[concat h]\ninput = a, b\n"
+check 'one layer of two groups' halves groups \
+    '[concat x]\ninput = e1, e2\n[fc a]\ninput = x\nunits = 16\ngroups = 2\nactivation = tanh\n[concat h]\ninput = a\n'
 cat >same_values.py <<'PYTHON'
 import json, math, struct
 def tensors(path):
@@ -213,7 +253,8 @@ def tensors(path):
     header = json.loads(data[8:8 + size])
     header.pop("__metadata__", None)
     begins = {name: 8 + size + t["data_offsets"][0] for name, t in header.items()}
-    return {name: struct.unpack_from("<%df" % math.prod(t["shape"]), data, begins[name]) for name, t in header.items() if t["dtype"] == "F32"}
+    return {name: struct.unpack_from("<%df" % math.prod(t["shape"]), data, begins[name])
+            for name, t in header.items() if t["dtype"] == "F32"}
 for file in "dense", "emb":
     two, groups = tensors(f"two/{file}.safetensors"), tensors(f"groups/{file}.safetensors")
     assert two.keys() == groups.keys(), (two.keys(), groups.keys())
@@ -223,7 +264,8 @@ for file in "dense", "emb":
 PYTHON
 check 'both come to the same' python3 same_values.py
 
-sed -e 's/^input = h1$/input = d1/' -e 's/^\[fc h2\]/[dropout d1]\ninput = h1\nrate = 0.3\n\n[fc h2]/' "$samples/ctrdnn1.cfg" | sed '/^\[dropout d1\]/,/^rate/s/input = d1/input = h1/' >dropout.cfg
+sed -e 's/^input = h1$/input = d1/' -e 's/^\[fc h2\]/[dropout d1]\ninput = h1\nrate = 0.3\n\n[fc h2]/' \
+    "$samples/ctrdnn1.cfg" | sed '/^\[dropout d1\]/,/^rate/s/input = d1/input = h1/' >dropout.cfg
 variant 'dropout' dropout.cfg
 check 'dropout does something' other_bytes variant plain
 same 'dropout, two files, again' variant --data a.tsv,b.tsv
@@ -234,8 +276,10 @@ resumed() {
     description=$1 step=$2
     shift 2
     rm -rf m other
-    if bytes straight --data train.tsv "$@" && rm -rf m && "$h" g.bin --data train.tsv --out m -q "$@" --set train.steps_max="$step" &&
-        "$h" g.bin --data train.tsv --resume m -q "$@" --threads 1 && "$h" export g.bin --model m -o other -q && diff -r other straight >/dev/null; then
+    if bytes straight --data train.tsv "$@" && rm -rf m &&
+        "$h" g.bin --data train.tsv --out m -q "$@" --set train.steps_max="$step" &&
+        "$h" g.bin --data train.tsv --resume m -q "$@" --threads 1 && "$h" export g.bin --model m -o other -q &&
+        diff -r other straight >/dev/null; then
         ok "resumed: $description"
     else
         not_ok "resumed: $description"
@@ -249,7 +293,8 @@ resumed 'after the first step' 1
 resumed 'one step before the end' $((steps - 1))
 resumed 'in the second pass, shuffled' $((steps + steps / 3)) --set data.shuffle=1000 --set train.epochs=2
 resumed 'between two passes' $steps --set train.epochs=2
-"$h" compile "$samples/ctrdnn1.cfg" -o g.bin -q --set 'train.optimizer=adam 0.001' --set 'emb.optimizer=adam 0.001' --set train.lanes=2
+"$h" compile "$samples/ctrdnn1.cfg" -o g.bin -q --set 'train.optimizer=adam 0.001' \
+    --set 'emb.optimizer=adam 0.001' --set train.lanes=2
 resumed 'adam, two lanes, half of the way' $((steps / 2))
 
 # ---- an op whose inputs are all columns of the data has no backward pass ----

@@ -15,7 +15,8 @@ def tree(words):
     return "(%d %s %s)" % (good, tree(words[:cut]), tree(words[cut:]))
 with open(sys.argv[1], "w") as file:
     for _ in range(600):
-        print(tree([random.choice(("good%d", "bad%d")) % random.randrange(20) for _ in range(random.randrange(1, 12))]), file=file)
+        print(tree([random.choice(("good%d", "bad%d")) % random.randrange(20) for _ in range(random.randrange(1, 12))]),
+              file=file)
 PYTHON
 small='--set words.dim=12 --set t.dim=12 --set t.units=8 --set y.units=2 --set train.micro=5 --set train.epochs=3'
 heterps compile samples/sst.cfg -o "$graph" $small || { echo "not ok 1 - fixture"; exit 1; }
@@ -41,9 +42,11 @@ predicts() { # a line an example, and of one without a number, too
 }
 check 'predicts lines without a number' predicts
 nodes() { # the root's line is the example's; a word's that of a tree of this word alone
-    printf '(inner (leaf bad1) (inner (leaf good2) (leaf bad2)))\n(leaf good2)\n(inner (leaf a) (#0))\n' >"$folder/lines"
+    printf '(inner (leaf bad1) (inner (leaf good2) (leaf bad2)))\n(leaf good2)\n(inner (leaf a) (#0))\n' \
+        >"$folder/lines"
     heterps predict "$graph" --model "$folder/plain.model" --data "$folder/lines" -o "$folder/out" &&
-        heterps predict "$graph" --model "$folder/plain.model" --data "$folder/lines" --tree-nodes --header -o "$folder/nodes" &&
+        heterps predict "$graph" --model "$folder/plain.model" --data "$folder/lines" --tree-nodes \
+            --header -o "$folder/nodes" &&
         [ "$(cut -f 1,2 "$folder/nodes" | tr '\t\n' ': ')" = 'example:node 0:0 0:1 0:2 0:3 0:4 1:0 2:0 2:1 ' ] &&
         [ "$(sed -n '6p;7p;9p' "$folder/nodes" | cut -f 3)" = "$(cat "$folder/out")" ] &&
         [ "$(sed -n 3p "$folder/nodes" | cut -f 3)" = "$(sed -n 2p "$folder/out")" ]
@@ -51,9 +54,11 @@ nodes() { # the root's line is the example's; a word's that of a tree of this wo
 check 'predict --tree-nodes gives a line a node' nodes
 places() { # every policy, the tables, a page; the same seed learns the same (but for what is measured)
     heterps compile samples/sst.cfg -o "$folder/places.bin" --set t.units=40 &&
-        "$HETERPS" plan "$folder/places.bin" --cluster cfg/h100.cfg --trees 2 --evaluations 20 --html "$folder/places.html" \
+        "$HETERPS" plan "$folder/places.bin" --cluster cfg/h100.cfg \
+            --trees 2 --evaluations 20 --html "$folder/places.html" \
             >"$folder/places" 2>&1 && python3 tests/e2e/page_check.py --quiet "$folder/places.html" &&
-        [ "$(grep -Ec '^\| (processor|card|left-right|state-output|random|DQN|climbed|learned|learned, climbed) \|' "$folder/places")" = 17 ]
+        methods='processor|card|left-right|state-output|random|DQN|climbed|learned|learned, climbed' &&
+        [ "$(grep -Ec "^\| ($methods) \|" "$folder/places")" = 17 ]
 }
 check 'plan --trees places nodes' places
 refuses_to_place() {
@@ -67,8 +72,10 @@ refused() {
 printf '[type a]\ndevice = cpu\nprice_per_hour = 1\nlimit = 1\n' >"$folder/host.cfg"
 check 'plan --trees without a cluster' refuses_to_place 'give GRAPH and --cluster FILE' ''
 check 'plan --trees without a card' refuses_to_place 'needs a type of another device' "--cluster $folder/host.cfg"
-check 'plan --trees makes no plan' refuses_to_place '--trees makes no plan of layers' "--cluster cfg/h100.cfg -o $folder/p"
-check 'plan --grid alone' refused '--grid needs --trees N' heterps plan "$folder/places.bin" --cluster cfg/h100.cfg --grid
+check 'plan --trees makes no plan' refuses_to_place '--trees makes no plan of layers' \
+    "--cluster cfg/h100.cfg -o $folder/p"
+check 'plan --grid alone' refused '--grid needs --trees N' heterps plan "$folder/places.bin" \
+    --cluster cfg/h100.cfg --grid
 no_trees() {
     heterps compile samples/lr.cfg -o "$folder/lr.bin" &&
         refused 'expected a graph with a [tree]' heterps plan "$folder/lr.bin" --cluster cfg/h100.cfg --trees 2
@@ -85,16 +92,21 @@ check 'refuses a node with too few children' refuses
 node_labels() { # the root's is right, a part's is not; predict takes it
     printf '(1 (0 a) (0 b))\n(1 (0 a) (2 b))\n' >"$folder/bad"
     heterps "$graph" --data "$folder/bad" 2>"$folder/log"
-    [ $? != 0 ] && grep -q "bad:2: column 11: a node's number is its label: expected the number of a class, 0 to 1, found" "$folder/log" &&
+    [ $? != 0 ] &&
+        grep -q "bad:2: column 11: a node's number is its label: expected the number of a class, 0 to 1, found" \
+            "$folder/log" &&
         heterps predict "$graph" --model "$folder/plain.model" --data "$folder/bad" -o "$folder/out"
 }
 check 'refuses a node of no class' node_labels
 node_map() {
     heterps compile samples/sst.cfg -o "$folder/map.bin" $small --set data.label_map=1=1,*=0 &&
-        ! heterps "$folder/map.bin" --data "$data" 2>"$folder/log" && grep -q 'data.label_map maps roots, and the model has a loss at every node' "$folder/log"
+        ! heterps "$folder/map.bin" --data "$data" 2>"$folder/log" &&
+        grep -q 'data.label_map maps roots, and the model has a loss at every node' "$folder/log"
 }
 check 'labels of nodes are not mapped' node_map
-dot() { heterps inspect "$graph" --dot >"$folder/dot" && [ "$(grep -c 'shape=ellipse, label="tree"' "$folder/dot")" = 2 ]; }
+dot() {
+    heterps inspect "$graph" --dot >"$folder/dot" && [ "$(grep -c 'shape=ellipse, label="tree"' "$folder/dot")" = 2 ]
+}
 check 'inspect draws the trees that nodes read' dot
 # Words at all nodes, gates of each child: a child-sum Tree-LSTM.
 dependencies() {
@@ -131,7 +143,8 @@ CFG
     sed -e :a -e 's/(\([01]\) (/(\1 of (/;ta' "$data" >"$folder/sum.txt"
     heterps compile "$folder/sum.cfg" -o "$folder/sum.bin" && trains sum "$folder/sum.bin" --data "$folder/sum.txt" &&
         trains_same sum "$folder/sum.bin" --data "$folder/sum.txt" --threads 1 &&
-        "$HETERPS" eval "$folder/sum.bin" --model "$folder/sum.model" --data "$folder/sum.txt" 2>&1 | grep -Eq ' AUC (0\.9|1)'
+        "$HETERPS" eval "$folder/sum.bin" --model "$folder/sum.model" --data "$folder/sum.txt" 2>&1 |
+        grep -Eq ' AUC (0\.9|1)'
 }
 check 'words of parents, and any number of children' dependencies
 sequences() { # the class is the first word's, of one to six
@@ -149,32 +162,46 @@ with open(sys.argv[1], "w") as file:
 PYTHON
     for what in lstm elman; do
         sed "$1" samples/sequence.cfg >"$folder/$what.cfg"
-        [ $what = lstm ] || sed -i -e '/^[ifouc] = /d' -e 's/^h = .*/h = tanh(affine(x, s))/' -e 's/^state = .*/state = h/' "$folder/$what.cfg"
+        [ $what = lstm ] || sed -i -e '/^[ifouc] = /d' -e 's/^h = .*/h = tanh(affine(x, s))/' \
+                -e 's/^state = .*/state = h/' "$folder/$what.cfg"
         heterps compile "$folder/$what.cfg" -o "$folder/$what.bin" --set t.units=24 --set words.dim=12 --set t.dim=12 &&
             trains $what "$folder/$what.bin" --data "$folder/sequences.txt" &&
-            "$HETERPS" eval "$folder/$what.bin" --model "$folder/$what.model" --data "$folder/sequences.txt" >"$folder/$what.eval" 2>&1 || return 1
+            "$HETERPS" eval "$folder/$what.bin" --model "$folder/$what.model" \
+                --data "$folder/sequences.txt" >"$folder/$what.eval" 2>&1 || return 1
     done
     grep -Eq ' AUC (0\.9[5-9]|1)' "$folder/lstm.eval" && grep -Eq ' AUC (0\.[89]|1)' "$folder/elman.eval"
 }
 check 'an LSTM, and Elman'"'"'s net, over sequences' sequences ''
 math() { # values of 200 expressions; the longest chains of float32 may be a few units of its last place away
-    heterps compile samples/mathfunc.cfg -o "$folder/math.bin" && heterps gen mathfunc --rows 200 -o "$folder/math.txt" &&
+    heterps compile samples/mathfunc.cfg -o "$folder/math.bin" &&
+        heterps gen mathfunc --rows 200 -o "$folder/math.txt" &&
         trains math "$folder/math.bin" --data "$folder/math.txt" &&
-        heterps predict "$folder/math.bin" --model "$folder/math.model" --data "$folder/math.txt" -o "$folder/math.out" &&
+        heterps predict "$folder/math.bin" --model "$folder/math.model" \
+            --data "$folder/math.txt" -o "$folder/math.out" &&
         sed 's/^([a-z]*:\([^ )]*\).*/\1/' "$folder/math.txt" | paste - "$folder/math.out" |
-        awk '{ d = $1 - $2; s = $1 * $1 > 1 ? $1 : 1; if ((d / s) ^ 2 > 1e-12) far++ } END { exit !(NR == 200 && far <= 1) }'
+        awk '{ d = $1 - $2; s = $1 * $1 > 1 ? $1 : 1; if ((d / s) ^ 2 > 1e-12) far++ }
+            END { exit !(NR == 200 && far <= 1) }'
 }
 check 'cells compute MathFunc' math
 says() { # PATTERN SED: what compiling samples/sst.cfg changed so says
     sed "$2" samples/sst.cfg >"$folder/changed.cfg"
     ! "$HETERPS" compile "$folder/changed.cfg" -o "$folder/changed.bin" 2>"$folder/log" && grep -q "$1" "$folder/log"
 }
-check 'cells that read x need its vectors' says 'expected an \[embedding\] with pool = none as the second input' 's/^input = tree, d$/input = tree/'
-check 'outside of affine x is a state wide' says 'expected dim = units = 150, found dim = 300' 's/^c = affine(x)$/c = x + number/'
-check 'nodes are no words' says 'the column tree holds nodes, which go into a \[tree\]; expected word' 's/^input = word$/input = tree/'
-check 'words are no nodes' says 'expected the column tree of data.format = trees, found word of trees' 's/^input = tree, d$/input = word, d/'
-check 'nor are columns of another format' says 'expected the column tree of data.format = trees, found tree of csv' 's/^format = trees$/format = csv/'
-check 'scores are of each node' says 'expected scores of 2 classes or more for each of 128 nodes (ids_max of the trees), found 320 columns; \[fc\] groups = 128' 's/^groups = 128 .*/groups = 64/'
-check 'a loss of nodes needs the trees' says 'expected two inputs, scores of all nodes and the field of trees, found 1' 's/^input = y, tree$/input = y/'
-check 'a cell of no kind' says 'expected the name of a kind of nodes, data.kinds = leaf, inner' 's/^\[cell leaf\]/[cell leave]/'
+check 'cells that read x need its vectors' says 'expected an \[embedding\] with pool = none as the second input' \
+    's/^input = tree, d$/input = tree/'
+check 'outside of affine x is a state wide' says 'expected dim = units = 150, found dim = 300' \
+    's/^c = affine(x)$/c = x + number/'
+check 'nodes are no words' says 'the column tree holds nodes, which go into a \[tree\]; expected word' \
+    's/^input = word$/input = tree/'
+check 'words are no nodes' says 'expected the column tree of data.format = trees, found word of trees' \
+    's/^input = tree, d$/input = word, d/'
+check 'nor are columns of another format' says 'expected the column tree of data.format = trees, found tree of csv' \
+    's/^format = trees$/format = csv/'
+scores='expected scores of 2 classes or more for each of 128 nodes (ids_max of the trees)'
+check 'scores are of each node' says "$scores, found 320 columns; \[fc\] groups = 128" \
+    's/^groups = 128 .*/groups = 64/'
+check 'a loss of nodes needs the trees' \
+    says 'expected two inputs, scores of all nodes and the field of trees, found 1' 's/^input = y, tree$/input = y/'
+check 'a cell of no kind' says 'expected the name of a kind of nodes, data.kinds = leaf, inner' \
+    's/^\[cell leaf\]/[cell leave]/'
 finish

@@ -96,7 +96,8 @@ refused() { # STATUS PATTERN ARGUMENT...
 check 'asp' refused 2 'train.sync = asp is for one node only: .*clock_distance' --set train.sync=asp
 check 'lanes' refused 2 '--lanes divides every step between nodes; under train.sync = wsp' --lanes 1,1
 check 'pipelines' refused 2 'train.pipelines = 2: on several nodes each node is one pipeline' --set train.pipelines=2
-check 'rows of more waves than can be numbered' refused 1 'a wave may change [0-9]+ rows of a table, and a node keeps those of 4099 waves' \
+check 'rows of more waves than can be numbered' \
+    refused 1 'a wave may change [0-9]+ rows of a table, and a node keeps those of 4099 waves' \
     --set train.in_flight=4096 --set train.clock_distance=4096
 check 'rows in bfloat16' refused 1 'table "emb" has store = bf16: under train.sync = wsp' --set emb.store=bf16
 check 'adam' refused 1 'train.sync = wsp on 2 nodes: .*state of adam.*adagrad' --set 'train.optimizer=adam 0.01'

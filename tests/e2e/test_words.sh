@@ -1,14 +1,17 @@
 #!/bin/sh
-# Models whose words are counted at compile time: pairs with drawn negatives are trained to the same bytes by any number of threads and
-# after a resume, evaluated and predicted over all words; what is known already is not recommended; a setting that would change the words is
-# refused.
+# Models whose words are counted at compile time: pairs with drawn negatives are trained to the same bytes by
+# any number of threads and after a resume, evaluated and predicted over all words; what is known already is
+# not recommended; a setting that would change the words is refused.
 . "$(dirname "$0")/lib.sh"
 cd "$work" || exit 1
 h=$HETERPS
 # Users of two tastes: items of one kind each, every second one in train, the rest in test.
 awk 'BEGIN { srand(5); for (u = 0; u < 300; u++) {
     train = test = "u" u
-    for (i = u % 2; i < 60; i += 2) { r = rand(); if (r < 0.3) train = train " i" i; else if (r < 0.5) test = test " i" i }
+    for (i = u % 2; i < 60; i += 2) {
+        r = rand()
+        if (r < 0.3) train = train " i" i; else if (r < 0.5) test = test " i" i
+    }
     print train > "train"; print test > "test" } }'
 cat >two.cfg <<'CFG'
 [data]
@@ -57,14 +60,19 @@ top = 10
 ram = 4MiB
 CFG
 check 'compiling counts words' "$h" compile two.cfg -o two.bin
-grep -q 'vocabulary items: 60 words' "$work/.err" && ok 'and tells how many' || { not_ok 'and tells how many'; note <"$work/.err"; }
+grep -q 'vocabulary items: 60 words' "$work/.err" && ok 'and tells how many' ||
+    { not_ok 'and tells how many'; note <"$work/.err"; }
 
-"$h" two.bin --eval test --out one --threads 1 --set eval.every=50 --set cache.ram=16MiB --log json -q >log || not_ok 'training'
+"$h" two.bin --eval test --out one --threads 1 --set eval.every=50 --set cache.ram=16MiB --log json -q >log ||
+    not_ok 'training'
 recall=$(event_field log eval recall)
-# 10 of the 21 items of the user's kind that are left hold almost half of the 6 of test; of all 51 that are left a fifth.
-python3 -c "import sys; sys.exit(not $recall > 0.35)" && ok "recall@10 $recall is above 0.35" || not_ok "recall@10 $recall is above 0.35"
+# 10 of the 21 items of the user's kind that are left hold almost half of the 6 of test; of all 51 that are
+# left a fifth.
+python3 -c "import sys; sys.exit(not $recall > 0.35)" && ok "recall@10 $recall is above 0.35" ||
+    not_ok "recall@10 $recall is above 0.35"
 "$h" eval two.bin --model one --data test --log json -q >again
-[ "$(event_field again eval recall)" = "$recall" ] && ok 'a saved model is measured alike, after others before it' || not_ok 'a saved model is measured alike'
+[ "$(event_field again eval recall)" = "$recall" ] && ok 'a saved model is measured alike, after others before it' ||
+    not_ok 'a saved model is measured alike'
 
 # A user is one query, wherever his lines are; what is no word is never found.
 awk '{ for (i = 2; i <= NF; i++) print $1, $i }' test | sort -k 2 >apart
@@ -90,13 +98,17 @@ at_cutoffs() { # each k as eval.top has it
 k = int(sys.argv[1])
 last = lambda name: [e for e in map(json.loads, open(name)) if e["event"] == "eval"][-1]
 at, top = {c["k"]: c for c in last("cutoffs")["cutoffs"]}, last("measured")
-assert list(at) == [1, 30, 3] and [at[k][f] for f in ("recall", "hit_rate", "ndcg")] == [top[f] for f in ("recall", "hit_rate", "ndcg")], (at, top)' $k || return 1
+assert list(at) == [1, 30, 3]
+assert all(at[k][f] == top[f] for f in ("recall", "hit_rate", "ndcg")), (at, top)' $k || return 1
     done
-    "$h" predict two.bin --model one --data test -q >ten && "$h" predict two.bin --model one --data test --set eval.cutoffs=30 -q | cmp - ten &&
-        "$h" eval two.bin --model one --data test --set eval.cutoffs=5 2>&1 | grep -qE '^eval     at 5: recall 0\.[0-9]{5}, hit rate 0\.[0-9]{5}, NDCG 0\.[0-9]{5}$'
+    "$h" predict two.bin --model one --data test -q >ten &&
+        "$h" predict two.bin --model one --data test --set eval.cutoffs=30 -q | cmp - ten &&
+        "$h" eval two.bin --model one --data test --set eval.cutoffs=5 2>&1 |
+        grep -qE '^eval     at 5: recall 0\.[0-9]{5}, hit rate 0\.[0-9]{5}, NDCG 0\.[0-9]{5}$'
 }
 check 'recall, hit rate and NDCG at several cutoffs' at_cutoffs
-fails 1 'eval.cutoffs: expected at most 8 numbers from 1 to 1000, .* found "5,x"' 'a cutoff that is none' "$h" eval two.bin --model one --data test --set eval.cutoffs=5,x -q
+fails 1 'eval.cutoffs: expected at most 8 numbers from 1 to 1000, .* found "5,x"' 'a cutoff that is none' \
+    "$h" eval two.bin --model one --data test --set eval.cutoffs=5,x -q
 check 'thousands of them, of a stream, too' alike many -
 unknown_is_missed() {
     set -- $(figure unknown recall known_recall queries targets targets_unknown samples)
@@ -108,11 +120,13 @@ wanted = [len(set(l.split()[1:])) for l in open("test")]
 assert targets == sum(wanted) + 300 and samples == sum(len(l.split()) - 1 for l in open("test"))
 assert 0.5 * before < recall < 0.95 * before, (recall, before)
 PYTHON
-    "$h" eval two.bin --model one --data unknown 2>&1 | grep -q '300 of .* targets are no words of the vocabulary, and count as not found; over the others: recall '
+    "$h" eval two.bin --model one --data unknown 2>&1 |
+        grep -q '300 of .* targets are no words of the vocabulary, and count as not found; over the others: recall '
 }
 check 'targets that are no words count as not found, and are told' unknown_is_missed
 sed 's/ .*/ new/' test >none
-fails 1 'none: no examples to evaluate: no target is a word of the vocabulary' 'nothing but targets that are no words' "$h" eval two.bin --model one --data none
+fails 1 'none: no examples to evaluate: no target is a word of the vocabulary' 'nothing but targets that are no words' \
+    "$h" eval two.bin --model one --data none
 case $BUILD in
 */asan | */tsan) skip 'more users than memory holds' 'a sanitizer takes addresses of its own' ;;
 *)
@@ -120,13 +134,14 @@ case $BUILD in
     too_many() {
         # Twice the address space that the plan asks for, a quarter of what 60,000 users need.
         (ulimit -v 100000; "$h" eval two.bin --model one --data - --set eval.top=1000 <split -q 2>too_many) && return 1
-        grep -q 'error: no memory to rank words for more groups than the [0-9]* that have come, with .* evaluate fewer at a time, or lower eval.top' too_many ||
-            { cat too_many; return 1; }
+        said='error: no memory to rank words for more groups than the [0-9]* that have come, with .*'
+        grep -q "$said evaluate fewer at a time, or lower eval.top" too_many || { cat too_many; return 1; }
     }
     check 'more users than memory holds are refused' too_many ;;
 esac
 
-"$h" two.bin --out three --threads 3 -q && "$h" two.bin --out part --set train.steps_max=37 -q && "$h" two.bin --resume part --out part -q
+"$h" two.bin --out three --threads 3 -q && "$h" two.bin --out part --set train.steps_max=37 -q &&
+    "$h" two.bin --resume part --out part -q
 for other in three part; do
     for model in one $other; do "$h" export two.bin --model $model -o $model.x -q; done
     check "$other: the same bytes" diff -r one.x $other.x
@@ -145,7 +160,9 @@ for user, words in zip(users, lines):
     alike += sum(int(w[1:]) % 2 == int(user[1:]) % 2 for w in words)
 assert alike > 2400, alike
 PYTHON
-fails 2 '\-\-with needs a line for each example, and this model predicts words, a line for each user; leave it out: lines come in the order' 'no columns beside words' \
+lines='this model predicts words, a line for each user; leave it out: lines come in the order'
+fails 2 "\-\-with needs a line for each example, and $lines" \
+    'no columns beside words' \
     "$h" predict two.bin --model one --data test --with user -q
 check 'of a pipe as soon as the line has come' python3 - "$h" <<'PYTHON'
 import select, subprocess, sys
@@ -160,8 +177,11 @@ with subprocess.Popen([sys.argv[1], "predict", "two.bin", "--model", "one", "--d
     p.stdin.close()
     assert p.stdout.read() == b""
 PYTHON
-fails 1 'its words were counted when the graph was compiled' 'other words at run time' "$h" two.bin --set items.count_min=2
-fails 1 'nowhere: No such file' 'exclude a file that is not there' "$h" eval two.bin --model one --data test --set eval.exclude=nowhere
+fails 1 'its words were counted when the graph was compiled' 'other words at run time' \
+    "$h" two.bin --set items.count_min=2
+fails 1 'nowhere: No such file' 'exclude a file that is not there' "$h" eval two.bin --model one --data test \
+    --set eval.exclude=nowhere
 mkdir away && cp two.bin away
-fails 1 'away/train: No such file.*; train is taken relative to the folder of away/two.bin' 'exclude a file beside the graph' "$h" eval away/two.bin --model one --data test
+fails 1 'away/train: No such file.*; train is taken relative to the folder of away/two.bin' \
+    'exclude a file beside the graph' "$h" eval away/two.bin --model one --data test
 finish

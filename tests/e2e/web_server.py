@@ -1,8 +1,9 @@
 """A server of files for tests:  web_server.py FOLDER LOG
 
-Prints its port, then serves FOLDER until it is killed, and writes a line an answer: target, range, code, bytes. What it does on the way is
-said by the query: whole (no ranges), chunked (nor a length), cut=N (every other body is cut after N bytes), change=N (from its N-th
-request on the address has another version), plain (no version), busy (every third answer is 503). /webhdfs/v1/NAME is as WebHDFS, with a data node elsewhere."""
+Prints its port, then serves FOLDER until it is killed, and writes a line an answer: target, range, code,
+bytes. What it does on the way is said by the query: whole (no ranges), chunked (nor a length), cut=N (every
+other body is cut after N bytes), change=N (from its N-th request on the address has another version), plain
+(no version), busy (every third answer is 503). /webhdfs/v1/NAME is as WebHDFS, with a data node elsewhere."""
 import http.server, json, os, re, sys, threading, urllib.parse
 
 folder, log = sys.argv[1], open(sys.argv[2], "a", buffering=1)
@@ -57,7 +58,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.answer(200, {}, json.dumps({"FileStatus": about}).encode())
         if asked.get("op") == "OPEN" and "node" not in asked:
             return self.answer(307, {"Location": f"http://localhost:{self.server.server_port}{self.path}&node=1"}, b"")
-        head = {} if "op" in asked or "plain" in asked else {"ETag": f'"{"new" if number >= int(asked.get("change", 1 << 60)) else "old"}"'}
+        head = ({} if "op" in asked or "plain" in asked
+                else {"ETag": f'"{"new" if number >= int(asked.get("change", 1 << 60)) else "old"}"'})
         sent = int(asked["cut"]) if "cut" in asked and number % 2 == 0 else None
         if "op" in asked:
             at = int(asked.get("offset", 0))

@@ -9,7 +9,9 @@ cd "$(dirname "$0")/../.."
 if [ "$1" = --one ]; then
     name=$(basename "$2")
     work=$(mktemp -d)
-    if "$2" -max_total_time="${FUZZ_SECONDS:-1}" -seed="${FUZZ_SEED:-1}" -timeout=10 -artifact_prefix="${TMPDIR:-/tmp}/fuzz-${name#fuzz_}-" "$work" "tests/fuzz/corpus/${name#fuzz_}" >"$work.log" 2>&1; then
+    if "$2" -max_total_time="${FUZZ_SECONDS:-1}" -seed="${FUZZ_SEED:-1}" \
+        -timeout=10 -artifact_prefix="${TMPDIR:-/tmp}/fuzz-${name#fuzz_}-" "$work" \
+        "tests/fuzz/corpus/${name#fuzz_}" >"$work.log" 2>&1; then
         echo "ok - $name: $(sed -n 's/^Done \([0-9]*\) runs.*/\1/p' "$work.log") inputs"
     else
         echo "not ok - $name"

@@ -1,12 +1,13 @@
-"""PyTorch 2 behind granian, the server in Rust that is the fastest of pip's at the time of writing: POST /predict with lines of Criteo, answered by
-the predictions of samples/ctrdnn.cfg's net, each request by itself. What tests/bench/serve_bench compares with:
+"""PyTorch 2 behind granian, the server in Rust that is the fastest of pip's at the time of writing: POST
+/predict with lines of Criteo, answered by the predictions of samples/ctrdnn.cfg's net, each request by
+itself. What tests/bench/serve_bench compares with:
 
     pip install torch granian
     OTHER='python3 tests/others/serve_torch.py' build/release/tests/bench/serve_bench …
 
-The net has weights at random and a table of a million rows of 16, in which the hash of field and text finds a row: what it answers means
-nothing, what it takes is what a trained one takes. One process, one thread each of server and net; no line is checked. RUNTIME=eager: without
-torch.compile, which is the default."""
+The net has weights at random and a table of a million rows of 16, in which the hash of field and text finds a
+row: what it answers means nothing, what it takes is what a trained one takes. One process, one thread each of
+server and net; no line is checked. RUNTIME=eager: without torch.compile, which is the default."""
 import math, os, sys
 
 import torch
@@ -70,4 +71,5 @@ if __name__ == '__main__':
         s.bind(('127.0.0.1', 0))
         os.environ['PORT'] = str(s.getsockname()[1])
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-    Granian('serve_torch:app', port=int(os.environ['PORT']), interface='rsgi', workers=1, runtime_threads=1, log_enabled=False).serve()
+    Granian('serve_torch:app', port=int(os.environ['PORT']), interface='rsgi', workers=1, runtime_threads=1,
+            log_enabled=False).serve()

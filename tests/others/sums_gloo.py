@@ -1,6 +1,7 @@
-"""Usage: python3 sums_gloo.py N [FILE]: what sums_table.py compares sums over links with: torch.distributed's all_reduce by Gloo, N processes over loopback.
-Prints for 64 MiB, 4 MiB and 1 KiB the median of the seconds of a turn, each of which the slowest process ends. With FILE it does not: then four lanes of
-numbers are added up, each process adding its own ones first, and the sums are written there, to compare with those of another N."""
+"""Usage: python3 sums_gloo.py N [FILE]: what sums_table.py compares sums over links with: torch.distributed's
+all_reduce by Gloo, N processes over loopback. Prints for 64 MiB, 4 MiB and 1 KiB the median of the seconds of
+a turn, each of which the slowest process ends. With FILE it does not: then four lanes of numbers are added up,
+each process adding its own ones first, and the sums are written there, to compare with those of another N."""
 import os
 import socket
 import statistics
@@ -56,4 +57,5 @@ if __name__ == "__main__":
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         found = free.getsockname()[1]
-    processes.spawn(turns, args=(int(sys.argv[1]), found, sys.argv[2] if len(sys.argv) > 2 else None), nprocs=int(sys.argv[1]))
+    processes.spawn(turns,
+                    args=(int(sys.argv[1]), found, sys.argv[2] if len(sys.argv) > 2 else None), nprocs=int(sys.argv[1]))

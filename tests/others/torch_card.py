@@ -1,17 +1,18 @@
 #!/usr/bin/python3
-"""samples/ctrdnn.cfg, ctrdnn2.cfg and dcnv2.cfg in PyTorch: on a card what tests/gpu.sh compares training there with; on processors what
-`heterps-run bench train MODEL` is compared with.
+"""samples/ctrdnn.cfg, ctrdnn2.cfg and dcnv2.cfg in PyTorch: on a card what tests/gpu.sh compares training
+there with; on processors what `heterps-run bench train MODEL` is compared with.
 
-    torch_card.py MODEL BATCH PRECISION SECONDS [cuda|cpu]    MODEL: ctrdnn, ctrdnn2, dcnv2; PRECISION: f32 (on a card TF32), bf16 (autocast)
+    torch_card.py MODEL BATCH PRECISION SECONDS [cuda|cpu]    MODEL: ctrdnn, ctrdnn2, dcnv2; PRECISION: f32 (on
+                                                              a card TF32), bf16 (autocast)
 
-Prints samples a second of the fastest of these, and which it was; the time is divided among them. Told to end (SIGTERM), it prints that of those
-that it has measured: a compiler may take long.
+Prints samples a second of the fastest of these, and which it was; the time is divided among them. Told to end
+(SIGTERM), it prints that of those that it has measured: a compiler may take long.
     sparse    gradients of rows are sparse, torch.optim.Adagrad
     dense     all gradients are dense, Adagrad by foreach calls
     graph     the same, a whole step as one CUDA graph; of cards
     compiled  as dense, the model by torch.compile
-Batches are made beforehand and lie in pinned memory; each is copied to the card when its step comes. 26 fields of V values each, drawn by Zipf's law
-(1.05); in dcnv2 a field has half as many keys as it may have."""
+Batches are made beforehand and lie in pinned memory; each is copied to the card when its step comes. 26
+fields of V values each, drawn by Zipf's law (1.05); in dcnv2 a field has half as many keys as it may have."""
 import os
 import signal
 import sys
@@ -19,7 +20,8 @@ import time
 
 model_name, batch, precision, seconds = sys.argv[1], int(sys.argv[2]), sys.argv[3], float(sys.argv[4])
 device = sys.argv[5] if len(sys.argv) > 5 else "cuda"
-if model_name not in ("ctrdnn", "ctrdnn2", "dcnv2") or precision not in ("f32", "bf16") or device not in ("cuda", "cpu"):
+if (model_name not in ("ctrdnn", "ctrdnn2", "dcnv2") or precision not in ("f32", "bf16")
+        or device not in ("cuda", "cpu")):
     sys.exit(__doc__)
 import numpy as np
 import torch
@@ -28,7 +30,8 @@ from torch import nn
 DENSE, FIELDS, V, WARM, BATCHES, RATE = 13, 26, 38461, 5, 16, 0.01
 KEYS = {1: 3, 2: 2, 4: 2, 5: 6, 10: 7, 11: 3, 12: 8, 14: 6, 15: 9, 16: 5, 20: 12, 21: 100, 22: 27, 23: 10, 24: 3}
 PLACE = torch.device(device)
-SIZES = {"ctrdnn": (16, (512, 256, 128)), "ctrdnn2": (64, (2048, 1024, 512, 256)), "dcnv2": (128, (1024, 1024, 512, 256))}
+SIZES = {"ctrdnn": (16, (512, 256, 128)), "ctrdnn2": (64, (2048, 1024, 512, 256)),
+         "dcnv2": (128, (1024, 1024, 512, 256))}
 is_card = device == "cuda"
 torch.manual_seed(1)
 torch.set_float32_matmul_precision("high")
@@ -93,7 +96,8 @@ loss_of = nn.BCEWithLogitsLoss()
 
 
 def adagrad(parameters):
-    """Adagrad by calls that take all parameters at a time, which a CUDA graph can hold; gradients stay where they are and become 0."""
+    """Adagrad by calls that take all parameters at a time, which a CUDA graph can hold; gradients stay where
+    they are and become 0."""
     weights = list(parameters)
     sums = [torch.zeros_like(w) for w in weights]
 
@@ -114,7 +118,8 @@ def way(name):
     model = Model(name == "sparse").to(PLACE)
     there = [x.to(PLACE, copy=True) for x in batches[0]]
     if name == "sparse":
-        optimizers = [torch.optim.Adagrad(model.rows.parameters(), lr=RATE), torch.optim.Adagrad(list(model.top.parameters()), lr=RATE, foreach=True)]
+        optimizers = [torch.optim.Adagrad(model.rows.parameters(), lr=RATE),
+                      torch.optim.Adagrad(list(model.top.parameters()), lr=RATE, foreach=True)]
         if model.is_dcn:
             others = [p for part in (model.bottom, model.down, model.up) for p in part.parameters()]
             optimizers.append(torch.optim.Adagrad(others, lr=RATE, foreach=True))

@@ -1,13 +1,14 @@
 #!/usr/bin/python3
-"""samples/ctrdnn1.cfg in PyTorch, trained from a Criteo text file: what cpu_table.py compares `heterps-run GRAPH --data FILE` with.
+"""samples/ctrdnn1.cfg in PyTorch, trained from a Criteo text file: what cpu_table.py compares `heterps-run
+GRAPH --data FILE` with.
 
     torch_ctrdnn1.py FILE READER THREADS BATCH SECONDS       prints samples a second
 
 READER   dl0, dl1, dl2   a DataLoader over an IterableDataset that splits lines in Python, with so many worker processes
          numba           a parser compiled by numba, over the mapped file, between two steps
          numba_thread    the same in a thread of its own, beside the steps
-The clock starts behind the first WARM steps, by when workers run and buffers are warm.
-Adagrad, float32; 26 fields hashed to V values each (their hexadecimal numbers modulo V), rows of 8, layers 64, 32, 1."""
+The clock starts behind the first WARM steps, by when workers run and buffers are warm. Adagrad, float32; 26
+fields hashed to V values each (their hexadecimal numbers modulo V), rows of 8, layers 64, 32, 1."""
 import os
 import queue
 import sys
@@ -37,7 +38,8 @@ class Lines(torch.utils.data.IterableDataset):
                     continue
                 columns = line.rstrip("\n").split("\t")
                 dense = np.array([np.log1p(max(int(x), 0)) if x else 0 for x in columns[1:14]], dtype=np.float32)
-                keys = np.array([(int(x, 16) % V if x else 0) + f * V for f, x in enumerate(columns[14:])], dtype=np.int64)
+                keys = np.array([(int(x, 16) % V if x else 0) + f * V for f, x in enumerate(columns[14:])],
+                                dtype=np.int64)
                 yield dense, keys, np.float32(columns[0])
 
 

@@ -1,18 +1,23 @@
 #!/usr/bin/env python3
-"""samples/ctrdnn.cfg on two processes of one core, by heterps-run, by PyTorch 2's DistributedDataParallel over Gloo with
-sparse gradients, and by TorchRec over Gloo, in turn, from memory; and what the number of processes does to the bits of each.
+"""samples/ctrdnn.cfg on two processes of one core, by heterps-run, by PyTorch 2's DistributedDataParallel
+over Gloo with sparse gradients, and by TorchRec over Gloo, in turn, from memory; and what the number of
+processes does to the bits of each.
 
-    python3 tests/others/torch_nodes.py PROGRAM [--rounds 5] [--rows 32768] [--batch 4096] [--passes 3] [--torchrec PYTHON]
+    python3 tests/others/torch_nodes.py PROGRAM [--rounds 5] [--rows 32768] [--batch 4096] [--passes 3]
+                                                [--torchrec PYTHON]
 
-Prints examples/s of all, the ratio of each round to the better of the others, the median of these ratios, and digests of
-the trained parameters for one and for two processes. Rows are 16 floats with Adagrad everywhere; PyTorch's tables have as many rows as the data have
-values, ours grow. The first pass is not counted: it reads text, or warms up.
+Prints examples/s of all, the ratio of each round to the better of the others, the median of these ratios, and
+digests of the trained parameters for one and for two processes. Rows are 16 floats with Adagrad everywhere;
+PyTorch's tables have as many rows as the data have values, ours grow. The first pass is not counted: it reads
+text, or warms up.
 
-TorchRec is that of the interpreter --torchrec (default: this one): one EmbeddingBagCollection whose 26 columns share a table,
-cut by rows, Adagrad fused into its backward pass, the dense part in DDP. Its kernels are fbgemm-gpu-cpu's, whose binary fits
-one version of PyTorch each: 1.9.0 loads beside 2.14.1, and not beside 2.15.0, where symbols are missing. TorchRec asks
-for fbgemm-gpu, whose files have the names of fbgemm-gpu-cpu's, and load only beside a card. So
-    python3 -m venv rec && rec/bin/pip install torch==2.14.1 torchrec==1.9.2 numpy && rec/bin/pip uninstall -y fbgemm-gpu
+TorchRec is that of the interpreter --torchrec (default: this one): one EmbeddingBagCollection whose 26
+columns share a table, cut by rows, Adagrad fused into its backward pass, the dense part in DDP. Its kernels
+are fbgemm-gpu-cpu's, whose binary fits one version of PyTorch each: 1.9.0 loads beside 2.14.1, and not beside
+2.15.0, where symbols are missing. TorchRec asks for fbgemm-gpu, whose files have the names of
+fbgemm-gpu-cpu's, and load only beside a card. So
+    python3 -m venv rec && rec/bin/pip install torch==2.14.1 torchrec==1.9.2 numpy
+    rec/bin/pip uninstall -y fbgemm-gpu
     rec/bin/pip install --force-reinstall --no-deps fbgemm-gpu-cpu==1.9.0
 and --torchrec rec/bin/python. Where it does not load it is left out, with its reason. Status 1
 if the median is below 1.35, or the number of processes changes our bits."""
@@ -53,7 +58,8 @@ def worker(who, rank, world, port, folder, batch, passes):
     label, dense, keys = (torch.from_numpy(data[n]) for n in ("label", "dense", "keys"))
 
     sizes = (FIELDS * DIM + DENSE, *UNITS)
-    layers = nn.Sequential(*(m for a, b in zip(sizes, UNITS) for m in (nn.Linear(a, b), nn.ReLU())), nn.Linear(UNITS[-1], 1))
+    layers = nn.Sequential(*(m for a, b in zip(sizes, UNITS) for m in (nn.Linear(a, b), nn.ReLU())),
+                           nn.Linear(UNITS[-1], 1))
     make = torchrec_net if who == "torchrec" else ddp_net
     net, optimizers, parameters = make(layers, int(data["count"]), world)
     loss_of = nn.BCEWithLogitsLoss()
@@ -73,7 +79,8 @@ def worker(who, rank, world, port, folder, batch, passes):
     dist.barrier()
     seconds = time.perf_counter() - begin
     with torch.no_grad():
-        loss = torch.tensor([float(loss_of(net(dense[rank * share:(rank + 1) * share], keys[rank * share:(rank + 1) * share]),
+        loss = torch.tensor([float(loss_of(net(dense[rank * share:(rank + 1) * share],
+                                               keys[rank * share:(rank + 1) * share]),
                                            label[rank * share:(rank + 1) * share]))])
     dist.all_reduce(loss)
     whole = parameters()
@@ -99,7 +106,8 @@ def ddp_net(layers, count, world):
             return self.layers(torch.cat([self.rows(keys).view(len(keys), -1), dense], 1)).squeeze(1)
 
     net = Net()
-    optimizers = [torch.optim.Adagrad(net.rows.parameters(), lr=0.03), torch.optim.Adagrad(net.layers.parameters(), lr=0.01)]
+    optimizers = [torch.optim.Adagrad(net.rows.parameters(), lr=0.03),
+                  torch.optim.Adagrad(net.layers.parameters(), lr=0.01)]
     return nn.parallel.DistributedDataParallel(net) if world > 1 else net, optimizers, lambda: list(net.parameters())
 
 
@@ -121,19 +129,24 @@ def torchrec_net(layers, count, world):
         def __init__(self):
             super().__init__()
             self.rows = torchrec.EmbeddingBagCollection(
-                tables=[torchrec.EmbeddingBagConfig(name="emb", embedding_dim=DIM, num_embeddings=count, feature_names=columns,
-                                                    init_fn=lambda w: nn.init.uniform_(w, -0.01, 0.01))], device=torch.device("cpu"))
+                tables=[torchrec.EmbeddingBagConfig(name="emb", embedding_dim=DIM,
+                                                    num_embeddings=count, feature_names=columns,
+                                                    init_fn=lambda w: nn.init.uniform_(w, -0.01, 0.01))],
+                device=torch.device("cpu"))
             self.layers = layers
 
         def forward(self, dense, keys):
-            jagged = torchrec.KeyedJaggedTensor(columns, keys.t().reshape(-1), lengths=torch.ones(keys.numel(), dtype=torch.int32))
+            jagged = torchrec.KeyedJaggedTensor(columns, keys.t().reshape(-1),
+                                                lengths=torch.ones(keys.numel(), dtype=torch.int32))
             return self.layers(torch.cat([self.rows(jagged).values(), dense], 1)).squeeze(1)
 
     net = Net()
     apply_optimizer_in_backward(torch.optim.Adagrad, net.rows.parameters(), {"lr": 0.03})
-    cut = construct_module_sharding_plan(net.rows, {"emb": row_wise(compute_kernel="fused")}, EmbeddingBagCollectionSharder(),
+    cut = construct_module_sharding_plan(net.rows, {"emb": row_wise(compute_kernel="fused")},
+                                         EmbeddingBagCollectionSharder(),
                                          local_size=world, world_size=world, device_type="cpu")
-    model = DistributedModelParallel(net, env=ShardingEnv.from_process_group(dist.group.WORLD), device=torch.device("cpu"),
+    model = DistributedModelParallel(net, env=ShardingEnv.from_process_group(dist.group.WORLD),
+                                     device=torch.device("cpu"),
                                      plan=ShardingPlan({"rows": cut}))
 
     def parameters():
@@ -157,8 +170,10 @@ def port_free():
 
 def other_run(who, world, o):
     port, python = port_free(), o.torchrec if who == "TorchRec" else sys.executable
-    command = [python, os.path.abspath(__file__), "--worker", who.lower(), o.folder, str(world), str(port), str(o.batch), str(o.passes)]
-    running = [subprocess.Popen([*command, str(r)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for r in range(world)]
+    command = [python, os.path.abspath(__file__), "--worker", who.lower(), o.folder, str(world), str(port),
+               str(o.batch), str(o.passes)]
+    running = [subprocess.Popen([*command, str(r)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+               for r in range(world)]
     said = [p.communicate() for p in running]
     if any(p.returncode for p in running):
         raise RuntimeError(said[0][1][-2000:])
@@ -166,7 +181,8 @@ def other_run(who, world, o):
 
 
 def ours_seconds(nodes, o, passes):
-    graph = ["g.bin", "--data", "data.tsv", "--threads", "1", "--log", "json", "--set", f"train.epochs={passes}", "--out", f"m{nodes}"]
+    graph = ["g.bin", "--data", "data.tsv", "--threads", "1", "--log", "json",
+             "--set", f"train.epochs={passes}", "--out", f"m{nodes}"]
     subprocess.run(["rm", "-rf", f"m{nodes}"], check=True)
     command = [o.program, *graph] if nodes == 1 else [o.program, "launch", "--local", str(nodes), "--", *graph]
     said = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -184,7 +200,8 @@ def ours_run(nodes, o):
 
 
 def torchrec_loads(o):
-    said = subprocess.run([o.torchrec, "-c", "import torchrec, torch; print(torchrec.__version__, torch.__version__)"], capture_output=True, text=True)
+    said = subprocess.run([o.torchrec, "-c", "import torchrec, torch; print(torchrec.__version__, torch.__version__)"],
+                          capture_output=True, text=True)
     if said.returncode != 0:
         print(f"TorchRec is left out: it does not load: {said.stderr.strip().splitlines()[-1]}")
         return False
@@ -206,7 +223,8 @@ def main():
     with tempfile.TemporaryDirectory() as o.folder:
         os.chdir(o.folder)
         subprocess.run([o.program, "gen", "criteo", "--rows", str(o.rows), "-o", "data.tsv", "-q"], check=True)
-        subprocess.run([o.program, "compile", sample, "-o", "g.bin", "-q", "--set", f"train.batch={o.batch}", "--set", "train.lanes=2",
+        subprocess.run([o.program, "compile", sample, "-o", "g.bin", "-q", "--set", f"train.batch={o.batch}",
+                        "--set", "train.lanes=2",
                         "--set", "cache.ram=1GiB"], check=True)
         label, dense, keys, count = arrays("data.tsv")
         np.savez("data.npz", label=label, dense=dense, keys=keys, count=count)
@@ -218,14 +236,17 @@ def main():
             for name in names if turn % 2 == 0 else names[::-1]:
                 rates[name].append(o.rows // o.batch * o.batch * o.passes / runs[name](2, o)["seconds"])
             ratios.append(rates["heterps-run"][-1] / max(rates[name][-1] for name in names[1:]))
-            print(f"round {turn + 1}: " + ", ".join(f"{name} {rates[name][-1]:.0f}" for name in names) + f" examples/s, over the better one {ratios[-1]:.2f}", flush=True)
+            print(f"round {turn + 1}: " + ", ".join(f"{name} {rates[name][-1]:.0f}" for name in names)
+                  + f" examples/s, over the better one {ratios[-1]:.2f}", flush=True)
         print(f"median of {o.rounds}: " + ", ".join(f"{name} {statistics.median(rates[name]):.0f}" for name in names) +
-              f" examples/s, over the better one {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
+              f" examples/s, over the better one {statistics.median(ratios):.2f} "
+              f"({min(ratios):.2f} to {max(ratios):.2f})")
         is_met = statistics.median(ratios) >= 1.35
         for name in names:
             one, two = (runs[name](n, o) for n in (1, 2))
             losses = f", losses {one['loss']:.6f} and {two['loss']:.6f}" if "loss" in one else ""
-            print(f"bits of {name}: one process {one['digest']}, two {two['digest']}: {'the same' if one['digest'] == two['digest'] else 'others'}{losses}")
+            print(f"bits of {name}: one process {one['digest']}, two {two['digest']}: "
+                  f"{'the same' if one['digest'] == two['digest'] else 'others'}{losses}")
             is_met &= name != "heterps-run" or one["digest"] == two["digest"]
         sys.exit(not is_met)
 

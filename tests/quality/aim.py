@@ -1,10 +1,12 @@
-"""Usage: python3 aim.py (kill | pause SECONDS) WHAT LIMIT PATTERN     what tests that kill nodes share: hits a process at a moment of a kind
+"""Usage: python3 aim.py (kill | pause SECONDS) WHAT LIMIT PATTERN     what tests that kill nodes share: hits a
+                                                                    process at a moment of a kind
 
-The process is the last one of this directory whose command line has PATTERN in it. WHAT: `any`, which hits at once; or a
-kind of engine/base/doing.h. For a kind it waits at most LIMIT seconds, whichever process has the command line by then,
-and then hits at once. It stops the process and reads from its memory the counts of what the process is doing; if these
-fit, the process is killed, or goes on after SECONDS. Prints the kinds that the process was at, `compute` if none, or
-`gone` if there is no such process. Makes the file AIM_READY of the environment when it begins to look."""
+The process is the last one of this directory whose command line has PATTERN in it. WHAT: `any`, which hits at
+once; or a kind of engine/base/doing.h. For a kind it waits at most LIMIT seconds, whichever process has the
+command line by then, and then hits at once. It stops the process and reads from its memory the counts of what
+the process is doing; if these fit, the process is killed, or goes on after SECONDS. Prints the kinds that the
+process was at, `compute` if none, or `gone` if there is no such process. Makes the file AIM_READY of the
+environment when it begins to look."""
 import os
 import re
 import signal

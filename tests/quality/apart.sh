@@ -15,11 +15,14 @@ trap 'kill $pids 2>/dev/null; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 cd "$work" || exit 1
 . "$root/tests/quality/one_node.sh"
-nodes_model emb.admit=2 emb.ttl=12 store.period=20 train.epochs=40 checkpoint.every=40 cluster.min=2 cluster.timeout=1 cluster.connect=10 &&
-    one_node -q && "$h" key -o key -q || exit 1
+nodes_model emb.admit=2 emb.ttl=12 store.period=20 train.epochs=40 checkpoint.every=40 cluster.min=2 \
+    cluster.timeout=1 cluster.connect=10 && one_node -q && "$h" key -o key -q || exit 1
 seed=${SEED:-$(date +%s)}
 echo "seed $seed"
-awk -v seed="$seed" -v runs="$runs" 'BEGIN { srand(seed); for (i = 0; i < runs; i++) print 2 + int(rand() * 3), int(rand() * 4), 0.2 + rand() * 1.5, 2 + int(rand() * 3) }' >draws
+awk -v seed="$seed" -v runs="$runs" 'BEGIN {
+    srand(seed)
+    for (i = 0; i < runs; i++) print 2 + int(rand() * 3), int(rand() * 4), 0.2 + rand() * 1.5, 2 + int(rand() * 3)
+}' >draws
 
 # nodes N: starts so many; their standard errors are err0, err1, …
 nodes() {
@@ -30,7 +33,9 @@ print(",".join("127.0.0.1:%d" % x.getsockname()[1] for x in s))' "$1")
     pids= rank=0
     while [ $rank -lt "$1" ]; do
         mkdir -p at$rank
-        (cd at$rank && exec "$h" ../model.bin --data ../data.tsv --key-file ../key --nodes "$places" --rank $rank --threads 1 --again --out model >../out$rank 2>../err$rank </dev/null) &
+        (cd at$rank &&
+            exec "$h" ../model.bin --data ../data.tsv --key-file ../key --nodes "$places" --rank $rank --threads 1 \
+                --again --out model >../out$rank 2>../err$rank </dev/null) &
         pids="$pids $!"
         rank=$((rank + 1))
     done

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What tables in bfloat16 cost in AUC: DeepFM with `store = bf16` in every [table] beside the same in float32, seed by seed.
+"""What tables in bfloat16 cost in AUC: DeepFM with `store = bf16` in every [table] beside the same in
+float32, seed by seed.
 
     python3 tests/quality/bf16_rows.py DATA [--heterps PATH] [--only NAME] [--seeds 10] [--rows 2000000]
 

@@ -125,7 +125,12 @@ CFG
 # Words, each of which mostly says which one follows; and users of two tastes: what `gen` has no form for.
 words() {
     awk 'BEGIN { x = 3; for (l = 0; l < 160; l++) { w = l % 50; s = "w" w
-        for (i = 1; i < 12; i++) { x = x * 16807 % 2147483647; w = x % 10 < 8 ? (w * 7 + 3) % 50 : x % 50; s = s " w" w } print s } }'
+        for (i = 1; i < 12; i++) {
+            x = x * 16807 % 2147483647
+            w = x % 10 < 8 ? (w * 7 + 3) % 50 : x % 50
+            s = s " w" w
+        }
+        print s } }'
 }
 users() {
     awk 'BEGIN { x = 4; for (u = 0; u < 250; u++) { s = "u" u
@@ -140,8 +145,11 @@ fixture() { # MODEL TEXT: its graph and its data
     tokens) words >"$data" ;;
     pairs) users >"$data" ;;
     esac
-    for vocabulary in $(sed -n 's/^\[vocabulary \(.*\)\]/\1/p' "$text"); do set -- "$@" --set "$vocabulary.path=$data"; done
-    "$h" compile "$text" -o "$folder/$model.bin" -q "$@" && { [ -e "$data" ] || "$h" gen "$folder/$model.bin" --rows 2000 --vocab 200 -o "$data" -q; }
+    for vocabulary in $(sed -n 's/^\[vocabulary \(.*\)\]/\1/p' "$text"); do
+        set -- "$@" --set "$vocabulary.path=$data"
+    done
+    "$h" compile "$text" -o "$folder/$model.bin" -q "$@" &&
+        { [ -e "$data" ] || "$h" gen "$folder/$model.bin" --rows 2000 --vocab 200 -o "$data" -q; }
 }
 
 once() { # MODEL ISA SETTING...: trains, prints both hashes
@@ -150,14 +158,18 @@ once() { # MODEL ISA SETTING...: trains, prints both hashes
     rm -rf "$folder/model" "$folder/exported" "$folder/cache" "$folder/rows"
     into=--out
     if [ "$way" = resumed ]; then
-        "$h" "$graph" --data "$data" --out "$folder/model" --isa "$isa" --threads 2 -q "$@" --set train.steps_max=11 || return 1
+        "$h" "$graph" --data "$data" --out "$folder/model" --isa "$isa" --threads 2 -q "$@" \
+            --set train.steps_max=11 || return 1
         into=--resume
     fi
-    "$h" "$graph" --data "$data" $into "$folder/model" ${plan:+--plan "$plan" --share} --isa "$isa" --threads 2 --log json "$@" >"$folder/log" &&
+    "$h" "$graph" --data "$data" $into "$folder/model" ${plan:+--plan "$plan" --share} --isa "$isa" \
+        --threads 2 --log json "$@" >"$folder/log" &&
         "$h" export "$graph" --model "$folder/model" -o "$folder/exported" -q "$@" &&
-        "$h" predict "$graph" --model "$folder/model" --data "$data" --isa "$isa" -o "$folder/predictions" -q "$@" || return 1
+        "$h" predict "$graph" --model "$folder/model" --data "$data" \
+            --isa "$isa" -o "$folder/predictions" -q "$@" || return 1
     # If no row came back from the disk, this way would show nothing.
-    [ "$way" != disk ] || grep -q '"rows_fetched":[1-9]' "$folder/log" || { echo 'no row was fetched from the disk' >&2; return 1; }
+    [ "$way" != disk ] || grep -q '"rows_fetched":[1-9]' "$folder/log" ||
+        { echo 'no row was fetched from the disk' >&2; return 1; }
     cat "$folder"/exported/* | digits
     digits <"$folder/predictions"
 }
@@ -178,7 +190,8 @@ try() { # MODEL SETTING...: a line for each instruction set
 
 # The plan of a model: a third of its layers a stage, the middle one on two cores, as REPLICAS workers.
 thirds() { # MODEL REPLICAS
-    n=$("$h" inspect "$folder/$1.bin" | awk '/^Layers:/ { getline; on = 1; next } on && !NF { exit } on { n++ } END { print n - 1 }')
+    n=$("$h" inspect "$folder/$1.bin" | awk '/^Layers:/ { getline; on = 1; next } on && !NF { exit }
+        on { n++ } END { print n - 1 }')
     a=$((n / 3)) b=$((n * 2 / 3))
     cat <<PLAN
 {"format": "heterps-solution-1",

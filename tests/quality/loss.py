@@ -23,7 +23,8 @@ import aim
 def one(program, victim):
     """Seconds until the loss is noticed, and from there to the next save."""
     shutil.rmtree("many.model", ignore_errors=True)
-    command = [program, "launch", "--local", "3", "--", "model.bin", "--data", "data.tsv", "--out", "many.model", "--lanes", "2,3,3"]
+    command = [program, "launch", "--local", "3", "--", "model.bin", "--data", "data.tsv",
+               "--out", "many.model", "--lanes", "2,3,3"]
     nodes = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     killed = noticed = None
     lines = []
@@ -45,10 +46,12 @@ def one(program, victim):
 
 
 def main():
-    program, runs = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "./heterps-run"), int(sys.argv[2]) if len(sys.argv) > 2 else 12
+    program, runs = (os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "./heterps-run"),
+                     int(sys.argv[2]) if len(sys.argv) > 2 else 12)
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        model = f"h={program} root={ROOT} bad=0; . $root/tests/quality/one_node.sh; nodes_model train.epochs=400 checkpoint.every=50 cluster.min=2"
+        model = (f"h={program} root={ROOT} bad=0; . $root/tests/quality/one_node.sh; "
+                 "nodes_model train.epochs=400 checkpoint.every=50 cluster.min=2")
         subprocess.run(["sh", "-c", model], check=True)
         times = [one(program, i % 3) for i in range(runs)]
         os.chdir("/")

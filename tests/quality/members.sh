@@ -12,5 +12,6 @@ share=$(((seeds + cores - 1) / cores))
 begin=$(date +%s.%N)
 for core in $(seq 0 $((cores - 1))); do echo $((first + core * share)); done | xargs -P"$cores" -n1 "$program" "$share"
 found=$?
-python3 -c "import sys; print('%.0f seeds a second a core' % ($share / (float(sys.argv[2]) - float(sys.argv[1]))))" "$begin" "$(date +%s.%N)"
+python3 -c "import sys; print('%.0f seeds a second a core' % ($share / (float(sys.argv[2]) - float(sys.argv[1]))))" \
+    "$begin" "$(date +%s.%N)"
 [ $found = 0 ]

@@ -14,7 +14,8 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 cd "$work" || exit 1
 . "$root/tests/quality/one_node.sh"
-nodes_model train.lanes=4 train.epochs=20 checkpoint.every=100 cluster.timeout=5 && "$h" key -o cluster.key -q && one_node -q || exit 1
+nodes_model train.lanes=4 train.epochs=20 checkpoint.every=100 cluster.timeout=5 &&
+    "$h" key -o cluster.key -q && one_node -q || exit 1
 cp "$h" heterps-run && mv model.bin graph.bin && ln -s graph.bin model.bin && mv data.tsv train.tsv || exit 1
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 free_port() {
@@ -42,13 +43,17 @@ both() { # NAME MPIRUN
     PORT=$(free_port) MPIRUN=$2 sh "$root/samples/nodes.mpirun" localhost,localhost,localhost >log 2>&1 &
     job=$!
     tenths=300
-    while ! grep -q 'saved ' log && kill -0 $job 2>/dev/null && [ $tenths -gt 0 ]; do sleep 0.1; tenths=$((tenths - 1)); done
+    while ! grep -q 'saved ' log && kill -0 $job 2>/dev/null && [ $tenths -gt 0 ]; do
+        sleep 0.1
+        tenths=$((tenths - 1))
+    done
     kill -TERM $job
     wait $job
     status=$?
     by "$2"
     again=$?
-    told "$1: ended by a signal, and started again" log '[ $status != 0 ]' '[ $again = 0 ]' 'grep -q "resume   after step" log' 'as_one_node model'
+    told "$1: ended by a signal, and started again" log '[ $status != 0 ]' '[ $again = 0 ]' \
+        'grep -q "resume   after step" log' 'as_one_node model'
 }
 mpich=${MPICH:-mpirun.mpich} openmpi=${OPENMPI:-mpirun.openmpi}
 if found MPICH "$mpich" 'hydra\|mpich'; then both MPICH "$mpich"; fi

@@ -10,12 +10,12 @@ exchanged, another constant or default, && for || or a term of them dropped, + f
 lines, and for each line a bug. A bug that does not compile, or warns, is drawn again, and so is a bug whose objects are
 the same bytes, or that tests/quality/equivalent.txt lists.
 
-For each bug the tests of the mirror run first: tests/X/test_Y* for X/Y.c, then the others of tests/X. A folder X without
-tests has those of the folder above, after test_Y* wherever they are; what only scripts test, as engine/cmd, has
-tests/e2e/test_Y*, and test_cli or test_FOLDER. Then broader tests: other programs, then scripts, the quick ones first,
-at most --most of each kind. The first red test ends it; a test that hangs is red. Only tests that execute the line run:
-gcov finds once what each test executes, which the work folder keeps. All happens in copies there; with --work DIR they
-stay, and the next run begins quickly.
+For each bug the tests of the mirror run first: tests/X/test_Y* for X/Y.c, then the others of tests/X. A
+folder X without tests has those of the folder above, after test_Y* wherever they are; what only scripts test,
+as engine/cmd, has tests/e2e/test_Y*, and test_cli or test_FOLDER. Then broader tests: other programs, then
+scripts, the quick ones first, at most --most of each kind. The first red test ends it; a test that hangs is
+red. Only tests that execute the line run: gcov finds once what each test executes, which the work folder
+keeps. All happens in copies there; with --work DIR they stay, and the next run begins quickly.
 
 Ends with which tests noticed what. The survivors, each with its difference, are in the work folder's report.txt
 (--report FILE)."""

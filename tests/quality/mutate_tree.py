@@ -1,4 +1,5 @@
-"""The tree in which mutate.py plants bugs: copies and builds it, runs its tests, and finds which lines each executes."""
+"""The tree in which mutate.py plants bugs: copies and builds it, runs its tests, and finds which lines each
+executes."""
 import concurrent.futures, glob, hashlib, json, os, re, shutil, signal, subprocess, sys, tempfile, threading, time
 from collections import defaultdict
 

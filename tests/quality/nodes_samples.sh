@@ -15,14 +15,22 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 cd "$work" || exit 1
-set_flags='--set train.lanes=8 --set train.batch=64 --set train.epochs=1 --set train.stop=none --set eval.every=0 --set checkpoint.every=0 --set data.eval_fraction=0'
+set_flags='--set train.lanes=8 --set train.batch=64 --set train.epochs=1 --set train.stop=none'
+set_flags="$set_flags --set eval.every=0 --set checkpoint.every=0 --set data.eval_fraction=0"
 bad=0 same=0 left=0
 # Words of a text, 20 a line; items of users, 2 to 21 each, all different; chains of 1 to 12 words. Frequent ones first.
-awk 'BEGIN { srand(1); for (i = 0; i < 300; i++) { for (j = 0; j < 20; j++) printf "w%d ", exp(rand() * 6); print "" } }' >text
+awk 'BEGIN {
+    srand(1)
+    for (i = 0; i < 300; i++) { for (j = 0; j < 20; j++) printf "w%d ", exp(rand() * 6); print "" }
+}' >text
 awk 'BEGIN {
     srand(2)
     for (i = 0; i < 600; i++) { split("", seen); printf "u%d", i
-        for (j = 2 + int(rand() * 20); j > 0; j--) { item = int(exp(rand() * 6)); if (!(item in seen)) printf " i%d", item; seen[item] = 1 }
+        for (j = 2 + int(rand() * 20); j > 0; j--) {
+            item = int(exp(rand() * 6))
+            if (!(item in seen)) printf " i%d", item
+            seen[item] = 1
+        }
         print "" } }' >users
 awk 'BEGIN {
     srand(3)
@@ -43,11 +51,15 @@ lines_for() {
 one() { # NAME TEXT
     rm -rf g.bin one.model one.values
     lines_for "$2"
-    "$h" compile "$2" -o g.bin $set_flags $sources -q 2>why && { [ -n "$sources" ] || "$h" gen g.bin --rows 600 -o data -q 2>why; } && "$h" g.bin --data data --out one.model --threads 1 -q 2>why &&
-        "$h" export g.bin --model one.model -o one.values -q 2>why || { echo "left out $1: $(head -n 1 why | cut -c 1-150)"; left=$((left + 1)); return; }
+    "$h" compile "$2" -o g.bin $set_flags $sources -q 2>why &&
+        { [ -n "$sources" ] || "$h" gen g.bin --rows 600 -o data -q 2>why; } &&
+        "$h" g.bin --data data --out one.model --threads 1 -q 2>why &&
+        "$h" export g.bin --model one.model -o one.values -q 2>why ||
+        { echo "left out $1: $(head -n 1 why | cut -c 1-150)"; left=$((left + 1)); return; }
     for n in ${counts:-2 3}; do
         rm -rf many.model many.values
-        if timeout 300 "$h" launch --local "$n" -- g.bin --data data --out many.model --threads 1 >/dev/null 2>why && "$h" export g.bin --model many.model -o many.values -q 2>why &&
+        if timeout 300 "$h" launch --local "$n" -- g.bin --data data --out many.model --threads 1 >/dev/null 2>why &&
+            "$h" export g.bin --model many.model -o many.values -q 2>why &&
             diff -r one.values many.values >/dev/null; then
             same=$((same + 1))
         else

@@ -14,14 +14,20 @@ launcher=
 cd "$work" || exit 1
 . "$root/tests/quality/one_node.sh"
 tables_model
-"$h" compile tables.cfg -o tables.bin --set emb.dim=16 --set emb.admit=2 --set cluster.timeout=2 -q && "$h" gen criteo --rows 20000 -o data.tsv -q &&
+"$h" compile tables.cfg -o tables.bin --set emb.dim=16 --set emb.admit=2 --set cluster.timeout=2 -q &&
+    "$h" gen criteo --rows 20000 -o data.tsv -q &&
     "$h" tables.bin --data data.tsv --out tables.model -q || exit 1
 for i in 1 2 3 4 5 6 7 8; do cat data.tsv; done >many.tsv
-"$h" predict tables.bin --model tables.model --data many.tsv --with C1 -o one.txt -q && "$h" export tables.bin --model tables.model -o one.values -q &&
-    "$h" eval tables.bin --model tables.model --data many.tsv --by C2 --by-max 3 | sed 's/, [0-9.]* s)$/)/' >one.figures || exit 1
+"$h" predict tables.bin --model tables.model --data many.tsv --with C1 -o one.txt -q &&
+    "$h" export tables.bin --model tables.model -o one.values -q &&
+    "$h" eval tables.bin --model tables.model --data many.tsv --by C2 --by-max 3 |
+    sed 's/, [0-9.]* s)$/)/' >one.figures || exit 1
 seed=${SEED:-$(date +%s)}
 echo "seed $seed"
-awk -v seed="$seed" -v runs="$runs" 'BEGIN { srand(seed); for (i = 0; i < runs; i++) print 2 + int(rand() * 3), int(rand() * 4), rand() * 1.5, rand() < 0.7, i % 3 }' >draws
+awk -v seed="$seed" -v runs="$runs" 'BEGIN {
+    srand(seed)
+    for (i = 0; i < runs; i++) print 2 + int(rand() * 3), int(rand() * 4), rand() * 1.5, rand() < 0.7, i % 3
+}' >draws
 bad=0 killed=0 paused=0 late=0
 while read -r nodes victim delay kills what; do
     rm -rf out out.values

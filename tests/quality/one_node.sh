@@ -6,25 +6,32 @@
 # nodes_model VALUE...: model.bin, with these settings, and data.tsv.
 nodes_model() {
     for value in "$@"; do set -- "$@" --set "$value"; shift; done
-    tables_model && "$h" compile tables.cfg -o model.bin -q --set data.dense=I1..I13 --set h1.units=32 --set 'train.optimizer=adam 0.005' --set store.ram=8MiB \
+    tables_model && "$h" compile tables.cfg -o model.bin -q --set data.dense=I1..I13 --set h1.units=32 \
+            --set 'train.optimizer=adam 0.005' --set store.ram=8MiB \
         --set cluster.connect=60 "$@" && "$h" gen criteo --rows 6000 -o data.tsv -q
 }
 
-# dense_model VALUE...: likewise, of numbers alone, whose layers are a bucket each: a step begins while values of the one before are on their way.
+# dense_model VALUE...: likewise, of numbers alone, whose layers are a bucket each: a step begins while values
+# of the one before are on their way.
 dense_model() {
     for value in "$@"; do set -- "$@" --set "$value"; shift; done
     {
         printf '[model]\nname = dense\n[data]\ndense = I1..I13\n[fc h1]\ninput = dense\nunits = 48\nactivation = relu\n'
         for i in 2 3 4 5; do printf '[fc h%d]\ninput = h%d\nunits = 48\nactivation = relu\n' $i $((i - 1)); done
-        printf '[fc y]\ninput = h5\nunits = 1\n[loss bce]\ninput = y\n[train]\nbatch = 64\nmicro = 4\nlanes = 8\noptimizer = adam 0.005\n'
+        printf '[fc y]\ninput = h5\nunits = 1\n[loss bce]\ninput = y\n'
+        printf '[train]\nbatch = 64\nmicro = 4\nlanes = 8\noptimizer = adam 0.005\n'
     } >dense.cfg
-    "$h" compile dense.cfg -o model.bin -q --set cluster.bucket=1 --set cluster.connect=60 "$@" && "$h" gen criteo --rows 6000 -o data.tsv -q
+    "$h" compile dense.cfg -o model.bin -q --set cluster.bucket=1 --set cluster.connect=60 "$@" &&
+        "$h" gen criteo --rows 6000 -o data.tsv -q
 }
 
 # one_node ARGUMENT...: trains it, with these, to one.model; its values are in one.
-one_node() { "$h" model.bin --data data.tsv --out one.model --threads 1 "$@" && "$h" export model.bin --model one.model -o one -q; }
+one_node() {
+    "$h" model.bin --data data.tsv --out one.model --threads 1 "$@" && "$h" export model.bin --model one.model -o one -q
+}
 
-# pid_here PATTERN: the process of this directory whose command line has it: other tests have nodes of the same command line.
+# pid_here PATTERN: the process of this directory whose command line has it: other tests have nodes of the
+# same command line.
 pid_here() {
     for pid_found in $(pgrep -f -- "$1"); do
         if [ "/proc/$pid_found/cwd" -ef . ]; then echo "$pid_found" && return; fi
@@ -37,7 +44,8 @@ as_one_node() {
     "$h" export model.bin --model "$1" -o many -q && diff -r one many >/dev/null
 }
 
-# told NAME LOG CONDITION...: says whether all of them hold, with the end of the log where one does not, and counts in $bad.
+# told NAME LOG CONDITION...: says whether all of them hold, with the end of the log where one does not, and
+# counts in $bad.
 bad=0
 told() {
     told_name=$1 told_log=$2

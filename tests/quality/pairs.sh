@@ -17,7 +17,8 @@ trap 'rm -rf "$folder"' EXIT
 trap 'exit 130' INT TERM
 export HETERPS_GPU=off LC_ALL=C
 cores=$(nproc)
-awk '$1 >= 1 { print "warning: other programs keep this machine busy (load " $1 "): the ratios will swing" }' /proc/loadavg >&2
+awk '$1 >= 1 { print "warning: other programs keep this machine busy (load " $1 "): the ratios will swing" }' \
+    /proc/loadavg >&2
 
 take() { # SIDE
     side=$1 h=$old
@@ -29,7 +30,9 @@ take() { # SIDE
 "$old" gen criteo --rows 150000 --vocab 500000 -o "$folder/disk.tsv" -q
 for side in old new; do
     take "$side"
-    for model in ctrdnn ctrdnn1; do "$h" compile samples/$model.cfg -o "$folder/$side.$model" --set train.batch=2048 -q; done
+    for model in ctrdnn ctrdnn1; do
+        "$h" compile samples/$model.cfg -o "$folder/$side.$model" --set train.batch=2048 -q
+    done
 done
 
 text() { # MODEL EPOCHS
@@ -37,12 +40,13 @@ text() { # MODEL EPOCHS
         sed -n 's/.*"event":"done".*"samples_per_s":\([0-9.e+]*\).*/\1/p' "$folder/log"
 }
 memory() { # MODEL
-    "$h" bench train "$1" --precision f32 --threads "$cores" --quick --repeats 15 --set train.batch=2048 --json >"$folder/log" </dev/null &&
-        sed -n 's/.*"event":"bench".*"median":\([0-9.e+]*\).*/\1/p' "$folder/log"
+    "$h" bench train "$1" --precision f32 --threads "$cores" --quick --repeats 15 --set train.batch=2048 \
+        --json >"$folder/log" </dev/null && sed -n 's/.*"event":"bench".*"median":\([0-9.e+]*\).*/\1/p' "$folder/log"
 }
 disk() {
     rm -rf "$folder/rows"
-    "$h" "$folder/$side.ctrdnn1" --data "$folder/disk.tsv" --set store.ram=40MiB --set store.ssd=200MiB --set store.path="$folder/rows" --log json \
+    "$h" "$folder/$side.ctrdnn1" --data "$folder/disk.tsv" --set store.ram=40MiB --set store.ssd=200MiB \
+        --set store.path="$folder/rows" --log json \
         >"$folder/log" </dev/null && grep -q '"rows_fetched":[1-9]' "$folder/log" &&
         sed -n 's/.*"event":"done".*"samples_per_s":\([0-9.e+]*\).*/\1/p' "$folder/log"
 }
@@ -72,15 +76,26 @@ done
 
 awk -v cases="$cases" -v rounds="$rounds" '
     $4 > speed[$1, $2, $3] { speed[$1, $2, $3] = $4 }
-    function sort(a, n,    i, j, x) { for (i = 2; i <= n; i++) { x = a[i]; for (j = i; j > 1 && a[j - 1] > x; j--) a[j] = a[j - 1]; a[j] = x } }
+    function sort(a, n,    i, j, x) {
+        for (i = 2; i <= n; i++) {
+            x = a[i]
+            for (j = i; j > 1 && a[j - 1] > x; j--) a[j] = a[j - 1]
+            a[j] = x
+        }
+    }
     function median(a, n) { sort(a, n); return (a[int((n + 1) / 2)] + a[int(n / 2) + 1]) / 2 }
     END {
         printf "%-16s %12s %12s  samples/s, medians of %d\n", "case", "old", "new", rounds
         n = split(cases, name, " ")
         for (c = 1; c <= n; c++) {
-            for (r = 1; r <= rounds; r++) { o[r] = speed[name[c], r, "old"]; w[r] = speed[name[c], r, "new"]; ratio[r] = w[r] / o[r] }
+            for (r = 1; r <= rounds; r++) {
+                o[r] = speed[name[c], r, "old"]
+                w[r] = speed[name[c], r, "new"]
+                ratio[r] = w[r] / o[r]
+            }
             m = median(ratio, rounds)
-            printf "%-16s %12.0f %12.0f  new/old %.3f (%.3f - %.3f)\n", name[c], median(o, rounds), median(w, rounds), m, ratio[1], ratio[rounds]
+            printf "%-16s %12.0f %12.0f  new/old %.3f (%.3f - %.3f)\n",
+                name[c], median(o, rounds), median(w, rounds), m, ratio[1], ratio[rounds]
             if (c == 1 || m < least) { least = m; where = name[c] }
         }
         printf "smallest ratio: %.3f (%s)\n", least, where

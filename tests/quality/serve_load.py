@@ -2,8 +2,8 @@
 """`heterps-run serve` while its model changes and while others do it harm: no answer may be lost, mixed or wrong, and
 clients must not wait much longer.
 
-    python3 tests/quality/serve_load.py [--heterps PATH] [--only versions,rows,hostile] [--versions 1000] [--rows 1000000]
-                                        [--requests 1000000] [--rate 2000] [--idle 10000]
+    python3 tests/quality/serve_load.py [--heterps PATH] [--only versions,rows,hostile] [--versions 1000]
+                                        [--rows 1000000] [--requests 1000000] [--rate 2000] [--idle 10000]
 
 versions: 64 clients ask for predictions while the version changes --versions times: each answer is that of the version
           that it names.
@@ -61,7 +61,8 @@ def must(*command, **more):
 
 
 def train(o, folder, data, out, *flags):
-    must(o.heterps, f'{folder}/load.bin', '--data', f'{folder}/{data}', '--out', f'{folder}/{out}', '-q', '--set', 'checkpoint.keep=1000',
+    must(o.heterps, f'{folder}/load.bin', '--data', f'{folder}/{data}', '--out', f'{folder}/{out}', '-q',
+         '--set', 'checkpoint.keep=1000',
          *flags)
 
 
@@ -74,7 +75,8 @@ def bodies_of(path):
 
 
 def ask_all(host, port, bodies, over, results, connections):
-    """Threads that ask until `over`; puts ({(version, number of the body, answer)}, [seconds], [what was no answer])."""
+    """Threads that ask until `over`; puts ({(version, number of the body, answer)}, [seconds], [what was no
+    answer])."""
     import http.client
     answers, times, lost = set(), [], []
 
@@ -111,7 +113,8 @@ class Clients:
     def __init__(self, server, bodies, connections, processes=PROCESSES):
         self.over, self.results = multiprocessing.Event(), multiprocessing.Queue()
         share = connections // processes
-        self.all = [multiprocessing.Process(target=ask_all, args=(server.host, server.port, bodies, self.over, self.results, share))
+        self.all = [multiprocessing.Process(target=ask_all,
+                                            args=(server.host, server.port, bodies, self.over, self.results, share))
                     for _ in range(processes)]
 
     def __enter__(self):
@@ -146,7 +149,8 @@ def expected_of(heterps, folder, directory, versions, bodies):
     for version in versions:
         older = f'{directory}/manifest.{version}.json'
         path = older if os.path.exists(older) else directory
-        lines = must(heterps, 'predict', f'{folder}/load.bin', '--model', path, '--data', f'{folder}/some.tsv', '-q').splitlines(True)
+        lines = must(heterps, 'predict', f'{folder}/load.bin', '--model', path,
+                     '--data', f'{folder}/some.tsv', '-q').splitlines(True)
         found[version] = [b''.join(lines[i:i + LINES]) for i in range(0, len(lines), LINES)]
     return found
 
@@ -158,7 +162,8 @@ def wrong_of(answers, expected):
 def saves_make(o, folder):
     """Twenty saves of a training."""
     must(o.heterps, 'gen', 'criteo', '--rows', '20000', '-o', f'{folder}/train.tsv', '-q')
-    train(o, folder, 'train.tsv', 'versions', '--set', 'train.steps_max=40', '--set', 'checkpoint.every=2', '--set', 'checkpoint.wait=yes')
+    train(o, folder, 'train.tsv', 'versions', '--set', 'train.steps_max=40', '--set', 'checkpoint.every=2',
+          '--set', 'checkpoint.wait=yes')
 
 
 def versions_run(o, folder, start):
@@ -166,16 +171,17 @@ def versions_run(o, folder, start):
     with start(f'{folder}/versions') as server:
         state = json.loads(server.ask(path='/version')[2])
         names = sorted({*state['older'], state['version']}, key=int)
-        expected, draw, refused = expected_of(o.heterps, folder, f'{folder}/versions', names, bodies), random.Random(1), 0
+        expected, draw, refused = (expected_of(o.heterps, folder, f'{folder}/versions', names, bodies),
+                                   random.Random(1), 0)
         begin = time.time()
         with Clients(server, bodies, CLIENTS) as clients:
             for _ in range(o.versions):
                 refused += server.ask(draw.choice(names) + '\n', path='/version')[0] != 200
         seconds = time.time() - begin
     wrong, seen = wrong_of(clients.answers, expected), {version for version, _, _ in clients.answers}
-    print(f'versions: {o.versions} changes between {len(names)} saves in {seconds:.0f} s, {refused} refused; {len(clients.times)} requests '
-          f'by {CLIENTS} clients, of {len(seen)} versions: {len(clients.lost)} lost, {len(wrong)} wrong or mixed {wrong[:2]} '
-          f'{clients.lost[:2]}', flush=True)
+    print(f'versions: {o.versions} changes between {len(names)} saves in {seconds:.0f} s, {refused} refused; '
+          f'{len(clients.times)} requests by {CLIENTS} clients, of {len(seen)} versions: '
+          f'{len(clients.lost)} lost, {len(wrong)} wrong or mixed {wrong[:2]} {clients.lost[:2]}', flush=True)
     return refused or wrong or clients.lost or (o.versions >= 10 * len(names) and len(seen) < len(names))
 
 
@@ -184,7 +190,8 @@ def versions_run(o, folder, start):
 
 def rows_run(o, folder, start):
     lines = int(o.rows / KEYS_NEW)
-    must(o.heterps, 'gen', 'criteo', '--rows', str(lines), '--vocab', '10000000', '--zipf', '0.5', '-o', f'{folder}/many.tsv', '-q')
+    must(o.heterps, 'gen', 'criteo', '--rows', str(lines), '--vocab', '10000000', '--zipf', '0.5',
+         '-o', f'{folder}/many.tsv', '-q')
     train(o, folder, 'many.tsv', 'rows')
     shutil.copytree(f'{folder}/rows', f'{folder}/taken')
     train(o, folder, 'many.tsv', 'rows', '--continue', f'{folder}/rows')
@@ -222,9 +229,12 @@ def request_at_random(draw, text):
     """Bytes of one connection: mostly something that is nearly right."""
     body = draw.choice((b'', text, text[:draw.randrange(len(text))], draw.randbytes(draw.randrange(300)),
                         b'{"inputs": [' * draw.randrange(50),
-                        b'{"inputs": [{"name": "C1", "shape": [%d], "datatype": "BYTES", "data": ["a"]}]}' % draw.randrange(-3, 1 << 40)))
-    path = draw.choice((b'/predict', b'/v2/models/load/infer', b'/v2', b'/version', b'/learn', b'/', b'/metrics', b'/page/load',
-                        b'/' + draw.randbytes(20).hex().encode(), b'/v2/models/load/top?k=%d' % draw.randrange(-5, 1 << 33)))
+                        b'{"inputs": [{"name": "C1", "shape": [%d], "datatype": "BYTES", "data": ["a"]}]}'
+                        % draw.randrange(-3, 1 << 40)))
+    path = draw.choice((b'/predict', b'/v2/models/load/infer', b'/v2', b'/version', b'/learn', b'/',
+                        b'/metrics', b'/page/load',
+                        b'/' + draw.randbytes(20).hex().encode(),
+                        b'/v2/models/load/top?k=%d' % draw.randrange(-5, 1 << 33)))
     length = draw.choice((len(body), len(body), len(body), draw.randrange(1 << 34), -1))
     kind = draw.randrange(10)
     if kind == 0:
@@ -307,9 +317,11 @@ def hostile_run(o, folder, start):
     wrong, ratio = wrong_of(quiet.answers | busy.answers, expected), percentile(busy.times) / percentile(quiet.times)
     bound = 4 * (1 << 20) + CONNECTION_BYTES * (o.idle + 200)
     lost = quiet.lost + busy.lost
-    print(f'hostile: {done.value} requests at random, {o.idle} idle connections; {len(busy.times)} requests of others: {len(lost)} lost '
-          f'{lost[:2]}, {len(wrong)} wrong; 99th percentile {percentile(quiet.times):.2f} ms before, {percentile(busy.times):.2f} ms '
-          f'meanwhile: {ratio:.2f} times; the server grew by {grown / 2**20:.0f} MiB, of {bound / 2**20:.0f}', flush=True)
+    print(f'hostile: {done.value} requests at random, {o.idle} idle connections; '
+          f'{len(busy.times)} requests of others: {len(lost)} lost {lost[:2]}, {len(wrong)} wrong; '
+          f'99th percentile {percentile(quiet.times):.2f} ms before, {percentile(busy.times):.2f} ms '
+          f'meanwhile: {ratio:.2f} times; the server grew by {grown / 2**20:.0f} MiB, of {bound / 2**20:.0f}',
+          flush=True)
     return wrong or lost or not alive or ratio > 2 or grown > bound
 
 

@@ -11,9 +11,13 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 if [ "${SLURM_INSIDE:-}" != yes ]; then
     PATH=$PATH:/usr/sbin
     for program in munged slurmctld slurmd sbatch srun scancel ip; do
-        command -v $program >/dev/null || { echo "slurm.sh: there is no $program here (Debian: slurmctld slurmd slurm-client munge iproute2)" >&2; exit 77; }
+        command -v $program >/dev/null || {
+            echo "slurm.sh: there is no $program here (Debian: slurmctld slurmd slurm-client munge iproute2)" >&2
+            exit 77
+        }
     done
-    unshare --net --mount --pid --fork true 2>/dev/null || { echo "slurm.sh: there can be no namespaces here (root)" >&2; exit 77; }
+    unshare --net --mount --pid --fork true 2>/dev/null ||
+        { echo "slurm.sh: there can be no namespaces here (root)" >&2; exit 77; }
     export PATH
     SLURM_INSIDE=yes exec unshare --net --mount --pid --fork --mount-proc --kill-child sh "$0" "$h"
 fi
@@ -22,13 +26,15 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 cd "$work" || exit 1
 
-# --- a cluster of two nodes ----------------------------------------------------------------------------------------------------
+# --- a cluster of two nodes -------------------------------------------------------------------------------------------
 
 # Slurm looks names up only where there is an address beside loopback's.
-ip link set lo up && ip link add cable0 type veth peer name cable1 && ip address add 10.78.0.1/24 dev cable0 && ip link set cable0 up && ip link set cable1 up || exit 1
+ip link set lo up && ip link add cable0 type veth peer name cable1 && ip address add 10.78.0.1/24 dev cable0 &&
+    ip link set cable0 up && ip link set cable1 up || exit 1
 here=$(hostname)
 printf '127.0.0.1 localhost\n10.78.0.1 n1 n2 %s\n' "$here" >hosts && mount --bind hosts /etc/hosts || exit 1
-mkdir munge state spool.n1 spool.n2 job && head -c 1024 /dev/urandom >munge.key && chmod 600 munge.key && chmod 755 munge
+mkdir munge state spool.n1 spool.n2 job && head -c 1024 /dev/urandom >munge.key &&
+    chmod 600 munge.key && chmod 755 munge
 cat >slurm.conf <<CONF
 ClusterName=test
 SlurmctldHost=$here
@@ -54,20 +60,25 @@ NodeName=n2 NodeHostname=$here NodeAddr=10.78.0.1 Port=7002 CPUs=1
 PartitionName=all Nodes=ALL Default=YES State=UP
 CONF
 export SLURM_CONF="$work/slurm.conf"
-munged --key-file="$work/munge.key" --socket="$work/munge/socket" --pid-file="$work/munge/pid" --log-file="$work/munge/log" --seed-file="$work/munge/seed" --force 2>munged.err &&
+munged --key-file="$work/munge.key" --socket="$work/munge/socket" --pid-file="$work/munge/pid" \
+    --log-file="$work/munge/log" --seed-file="$work/munge/seed" --force 2>munged.err &&
     slurmctld && slurmd -N n1 && slurmd -N n2
 tenths=300
 while [ "$(sinfo -h -t idle -o %D 2>/dev/null)" != 2 ]; do
     tenths=$((tenths - 1))
-    [ $tenths -gt 0 ] || { echo "slurm.sh: Slurm does not start here: $(tail -qn 2 munged.err munge/log slurmctld.log slurmd.n1.log 2>/dev/null | tr '\n' ' ')" >&2; exit 77; }
+    [ $tenths -gt 0 ] || {
+        why=$(tail -qn 2 munged.err munge/log slurmctld.log slurmd.n1.log 2>/dev/null | tr '\n' ' ')
+        echo "slurm.sh: Slurm does not start here: $why" >&2
+        exit 77
+    }
     sleep 0.1
 done
 
-# --- jobs ----------------------------------------------------------------------------------------------------------------------
+# --- jobs -------------------------------------------------------------------------------------------------------------
 
 . "$root/tests/quality/one_node.sh"
-nodes_model train.lanes=4 train.epochs=60 cluster.timeout=5 && one_node -q && cp "$h" job/heterps-run && cp model.bin job/graph.bin && mv data.tsv job/train.tsv &&
-    "$h" key -o job/cluster.key -q || exit 1
+nodes_model train.lanes=4 train.epochs=60 cluster.timeout=5 && one_node -q && cp "$h" job/heterps-run &&
+    cp model.bin job/graph.bin && mv data.tsv job/train.tsv && "$h" key -o job/cluster.key -q || exit 1
 submit() { id=$(cd job && sbatch --parsable --nodes=2 --cpus-per-task=1 -o "$1.log" "$root/samples/nodes.slurm"); }
 ended() { while [ -n "$(squeue -h -j "$id" 2>/dev/null)" ]; do sleep 0.1; done; }
 begun() {
@@ -93,6 +104,7 @@ scancel --signal=TERM "$id"
 ended
 submit second
 ended
-same second 'ended by SIGTERM, and submitted again' 'grep -q "all nodes have stopped after step" job/first.log && grep -q "resume   after step" job/second.log'
+same second 'ended by SIGTERM, and submitted again' \
+    'grep -q "all nodes have stopped after step" job/first.log && grep -q "resume   after step" job/second.log'
 echo "3 jobs, $bad of them wrong"
 [ $bad = 0 ]

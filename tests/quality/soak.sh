@@ -17,13 +17,17 @@ $h gen criteo --rows 1000000 --vocab 500000 -o "$folder/train.tsv" -q
 $h gen criteo --rows 20000 --skip 1000000 --vocab 500000 -o "$folder/test.tsv" -q
 $h compile samples/ctrdnn1.cfg -o "$folder/graph.bin" -q
 sets=
-for setting in store.ram=80MiB store.ssd=600MiB store.path="$folder/rows" train.epochs=1000000 eval.every=20000 checkpoint.every=10000 checkpoint.keep=2 "$@"; do
+for setting in store.ram=80MiB store.ssd=600MiB store.path="$folder/rows" train.epochs=1000000 eval.every=20000 \
+    checkpoint.every=10000 checkpoint.keep=2 "$@"; do
     sets="$sets --set $setting"
 done
-$h "$folder/graph.bin" --data "$folder/train.tsv" --eval "$folder/test.tsv" --out "$folder/model" $sets --log json >"$folder/events" 2>"$folder/errors" &
+$h "$folder/graph.bin" --data "$folder/train.tsv" --eval "$folder/test.tsv" --out "$folder/model" $sets \
+    --log json >"$folder/events" 2>"$folder/errors" &
 pid=$!
 
-value() { sed -n "s/^$1:[^0-9]*\([0-9]*\).*/\1/p" "/proc/$pid/status" 2>/dev/null || true; } # nothing: the run has ended
+value() { # nothing: the run has ended
+    sed -n "s/^$1:[^0-9]*\([0-9]*\).*/\1/p" "/proc/$pid/status" 2>/dev/null || true
+}
 begin=$(date +%s) most=0
 echo '   seconds     step   planned KiB  resident KiB   most, with files KiB'
 while [ $(($(date +%s) - begin)) -lt $seconds ]; do
@@ -40,4 +44,7 @@ wait $pid || [ $? = 130 ]
 pid=
 grep -c '"event":"checkpoint"' "$folder/events" | sed 's/$/ saves/'
 grep -c '"event":"eval"' "$folder/events" | sed 's/$/ evaluations/'
-awk -v most="$most" -v planned="$planned" 'BEGIN { printf "resident over planned: %.3f\n", most / planned; exit most > 1.05 * planned }'
+awk -v most="$most" -v planned="$planned" 'BEGIN {
+    printf "resident over planned: %.3f\n", most / planned
+    exit most > 1.05 * planned
+}'

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Usage: sh tests/quality/stages.sh [RUNS] [PROGRAM]       defaults: 30, build/release/heterps-emu; SEED=N repeats a series
+# Usage: sh tests/quality/stages.sh [RUNS] [PROGRAM]       defaults: 30, build/release/heterps-emu; SEED=N
+#                                                          repeats a series
 # Plans whose stages lie on 2 to 4 nodes over loopback, drawn at random, for three models (a CTR net, three towers of
 # one table with skips between, DLRM), on cores and on emulated cards. In every run one node is killed at a random
 # moment after the first save; before and after that nodes stand still for a while. Each run has to end with the bytes
@@ -22,16 +23,21 @@ model() {
     name=$1
     shift
     for value in "$@"; do set -- "$@" --set "$value"; shift; done
-    "$h" compile "$root/samples/$name.cfg" -o "$name.bin" -q --set train.batch=64 --set train.micro=8 --set train.lanes=4 --set train.epochs=2 \
+    "$h" compile "$root/samples/$name.cfg" -o "$name.bin" -q --set train.batch=64 --set train.micro=8 \
+        --set train.lanes=4 --set train.epochs=2 \
         --set checkpoint.every=10 --set cluster.timeout=3 --set cluster.connect=60 --set store.ram=8MiB "$@" &&
         "$h" gen "$name.bin" --rows 2000 --vocab 300 -o "$name.tsv" -q
 }
-model ctrdnn emb.dim=4 h1.units=24 h2.units=16 h3.units=8 train.clip_norm=0.5 && model matchnet words.dim=8 query_fc.units=8 pos_title_fc.units=8 neg_title_fc.units=8 \
+model ctrdnn emb.dim=4 h1.units=24 h2.units=16 h3.units=8 train.clip_norm=0.5 &&
+    model matchnet words.dim=8 query_fc.units=8 pos_title_fc.units=8 neg_title_fc.units=8 \
     query_sum_pool.dim=8 pos_title_sum_pool.dim=8 neg_title_sum_pool.dim=8 &&
     model dlrm emb.dim=4 b1.units=8 b2.units=4 dots.dim=4 t1.units=16 t2.units=8 || exit 1
 
 # The layers of a model: how many there are.
-layers() { "$h" inspect "$1.bin" | awk '/^Layers:/ { on = 1; getline; next } on && $1 == "total" { exit } on { n++ } END { print n }'; }
+layers() {
+    "$h" inspect "$1.bin" |
+        awk '/^Layers:/ { on = 1; getline; next } on && $1 == "total" { exit } on { n++ } END { print n }'
+}
 
 # pid_of MODEL RANK: the node.
 pid_of() { pid_here "$1.bin .*--plan nodes.json .*--rank=$2( |\$)"; }
@@ -41,13 +47,24 @@ awk -v seed="$seed" 'BEGIN { srand(seed); for (i = 0; i < 100000; i++) print int
 exec 3<numbers
 while [ $done -lt $((runs * 3)) ]; do
     read -r number <&3
-    # What lies on one node: layers that share a table or parameters; the last ones, with losses and heads. A card has all or
-    # none of the former.
-    case $((done % 3)) in 0) name=ctrdnn ties=0 last=2 ;; 1) name=matchnet ties='0 3 4 7 8 11' last=4 ;; 2) name=dlrm ties=0 last=2 ;; esac
+    # What lies on one node: layers that share a table or parameters; the last ones, with losses and heads. A
+    # card has all or none of the former.
+    case $((done % 3)) in
+    0) name=ctrdnn ties=0 last=2 ;;
+    1) name=matchnet ties='0 3 4 7 8 11' last=4 ;;
+    2) name=dlrm ties=0 last=2 ;;
+    esac
     count=$(layers $name)
     awk -v seed="$number" -v layers="$count" -v ties="$ties" -v last="$last" '
     function stage_of(l,  s) { s = 0; for (i = 1; i <= l; i++) s += cut[i]; return s }
-    function is_whole(  n, s, has) { for (n = 0; n < nodes; n++) { has = 0; for (s = 0; s < stages; s++) has += node[s] == n; if (!has) return 0 } return 1 }
+    function is_whole(  n, s, has) {
+        for (n = 0; n < nodes; n++) {
+            has = 0
+            for (s = 0; s < stages; s++) has += node[s] == n
+            if (!has) return 0
+        }
+        return 1
+    }
     BEGIN {
         srand(seed); most = layers < 6 ? layers : 6
         do {
@@ -66,7 +83,8 @@ while [ $done -lt $((runs * 3)) ]; do
             r = rand(); device = r < 0.25 && (tied < 2 || first > tie[tied]) ? "emu" : r < 0.5 ? "2:2" : "1:1"
             text = text first "-" (l - 1) ":" device "@" node[s] " "; first = l; s++
         }
-        print nodes, int(rand() * nodes), 0.05 + rand() * 0.4, int(rand() * nodes), 0.1 + rand() * 0.4 >"draw"; print text >"plan"
+        print nodes, int(rand() * nodes), 0.05 + rand() * 0.4, int(rand() * nodes), 0.1 + rand() * 0.4 >"draw"
+        print text >"plan"
     }'
     read -r nodes victim delay still pause <draw
     plan=$(cat plan)
@@ -74,7 +92,8 @@ while [ $done -lt $((runs * 3)) ]; do
     python3 "$root/tests/e2e/make_plan.py" one.json "$(echo "$plan" | sed 's/@[0-9]*//g')"
     what="$name on $nodes nodes: $plan"
     rm -rf many.model one.model many one
-    timeout 300 "$h" launch --local "$nodes" -- $name.bin --data $name.tsv --share --plan nodes.json --out many.model >log 2>&1 &
+    timeout 300 "$h" launch --local "$nodes" -- $name.bin --data $name.tsv --share --plan nodes.json \
+        --out many.model >log 2>&1 &
     launcher=$!
     while kill -0 $launcher 2>/dev/null && ! grep -q 'saved ' log; do sleep 0.05; done
     for turn in before after; do
@@ -96,7 +115,8 @@ while [ $done -lt $((runs * 3)) ]; do
         bad=$((bad + 1))
         continue
     fi
-    "$h" $name.bin --data $name.tsv --share --plan one.json --out one.model -q && "$h" export $name.bin --model one.model -o one -q &&
+    "$h" $name.bin --data $name.tsv --share --plan one.json --out one.model -q &&
+        "$h" export $name.bin --model one.model -o one -q &&
         "$h" export $name.bin --model many.model -o many -q && diff -r one many >/dev/null && continue
     echo "not ok: $what: other bytes"
     bad=$((bad + 1))

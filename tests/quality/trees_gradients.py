@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
-"""Golden numbers of the cells of trees, by PyTorch's autograd in double precision: outputs and gradients of 50 random trees a cell.
+"""Golden numbers of the cells of trees, by PyTorch's autograd in double precision: outputs and gradients of
+50 random trees a cell.
 
     python3 tests/quality/trees_gradients.py >tests/golden/trees            pip install torch
-    python3 tests/quality/trees_gradients.py CELL TREE                      whole arrays of this tree, to look into a difference
+    python3 tests/quality/trees_gradients.py CELL TREE                      whole arrays of this tree, to look
+                                                                            into a difference
 
-Dimensions: words of 3, states of 4. All inputs follow from the text and from value(a, i) = element i of array a, exact in float32:
+Dimensions: words of 3, states of 4. All inputs follow from the text and from value(a, i) = element i of array
+a, exact in float32:
     uint32_t v = (i + 1) * 2654435761u + (a + 1) * 2246822519u;
     v = (v ^ v >> 15) * 2246822519u, v ^= v >> 13;
     value(a, i) = (v >> 24) / 128.0 - 1
-A cell has products: affine maps of the same inputs, in order of their first appearance in the cell's lines below. The
-weight of product p of the cell (counted over all its kinds) is array 2p, [inputs, outputs * 4] with columns in the order
-of the affine(…) in the text; its bias is array 2p + 1. Words of tree t are array 100 + 2t, [nodes with a word, 3] in
-node order; the factors by which h is summed are array 101 + 2t [nodes, 4].
+A cell has products: affine maps of the same inputs, in order of their first appearance in the cell's lines
+below. The weight of product p of the cell (counted over all its kinds) is array 2p, [inputs, outputs * 4]
+with columns in the order of the affine(…) in the text; its bias is array 2p + 1. Words of tree t are array
+100 + 2t, [nodes with a word, 3] in node order; the factors by which h is summed are array 101 + 2t [nodes,
+4].
 
 The text: a line `cell NAME`; a line `kind NAME EQUATION; …` each; then, for t = 0 …, a line
     tree COUNT … | ARRAY a b n | …
@@ -43,7 +47,8 @@ def sg(v):
     return torch.sigmoid(v)
 
 
-# --- cells: text, products as (inputs, outputs), which nodes have a word, children of a tree's nodes, the equations in PyTorch ------------
+# --- cells: text, products as (inputs, outputs), which nodes have a word, children of a tree's nodes, the
+# equations in PyTorch ------------
 
 
 def paper(x, children, p):
@@ -101,15 +106,18 @@ S, T = 'sigmoid', 'tanh'
 PAIR = 'left.h, right.h'
 CELLS = {
     'paper': (paper, {'leaf': ['c = affine(x)', 'h = sigmoid(affine(x)) * tanh(c)'],
-                      'inner': gates(PAIR, i=S, l=S, r=S, u=T) + ['c = i * u + l * left.c + r * right.c', 'h = tanh(c)']},
+                      'inner': gates(PAIR, i=S, l=S, r=S, u=T)
+                      + ['c = i * u + l * left.c + r * right.c', 'h = tanh(c)']},
               [(DIM, 2), (2 * UNITS, 4)], 'binary'),
     'tai': (tai, {'leaf': gates('x', i=S, o=S, u=T) + ['c = i * u', 'h = o * tanh(c)'],
-                  'inner': gates(PAIR, i=S, l=S, r=S, o=S, u=T) + ['c = i * u + l * left.c + r * right.c', 'h = o * tanh(c)']},
+                  'inner': gates(PAIR, i=S, l=S, r=S, o=S, u=T)
+                  + ['c = i * u + l * left.c + r * right.c', 'h = o * tanh(c)']},
             [(DIM, 3), (2 * UNITS, 5)], 'binary'),
     'child_sum': (child_sum, {'node': ['s = sum(child.h)'] + gates('x, s', i=S, o=S, u=T) +
                               ['c = i * u + sum(sigmoid(affine(x, child.h)) * child.c)', 'h = o * tanh(c)']},
                   [(DIM + UNITS, 3), (DIM + UNITS, 1)], 'any'),
-    'elman': (elman, {'first': ['h = tanh(affine(x))'], 'next': ['h = tanh(affine(x, left.h))']}, [(DIM, 1), (DIM + UNITS, 1)], 'chain'),
+    'elman': (elman, {'first': ['h = tanh(affine(x))'], 'next': ['h = tanh(affine(x, left.h))']},
+              [(DIM, 1), (DIM + UNITS, 1)], 'chain'),
     'lstm': (lstm, {'first': gates('x', i=S, o=S, u=T) + ['c = i * u', 'h = o * tanh(c)'],
                     'next': gates('x, left.h', i=S, f=S, o=S, u=T) + ['c = i * u + f * left.c', 'h = o * tanh(c)']},
              [(DIM, 3), (DIM + UNITS, 4)], 'chain'),

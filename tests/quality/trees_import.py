@@ -29,7 +29,8 @@ def safetensors_write(path, tensors):
     header, data = {}, b''
     for name, tensor in tensors.items():
         number = tensor.contiguous().flatten().tolist()
-        header[name] = {'dtype': 'F32', 'shape': list(tensor.shape), 'data_offsets': [len(data), len(data) + 4 * len(number)]}
+        header[name] = {'dtype': 'F32', 'shape': list(tensor.shape),
+                        'data_offsets': [len(data), len(data) + 4 * len(number)]}
         data += struct.pack(f'<{len(number)}f', *number)
     text = json.dumps(header).encode()
     with open(path, 'wb') as out:
@@ -46,14 +47,16 @@ def difference(program, cell, lines, folder):
             layer.bias.uniform_(-0.5, 0.5)
     foreign, graph, model, data = (f'{folder}/{name}' for name in ('foreign', 'graph.bin', 'model', 'data.txt'))
     os.makedirs(foreign, exist_ok=True)
-    tensors = {f'{name}.{part}': getattr(getattr(net, name), part).detach() for name in ('leaf', 'inner', 'out') for part in ('weight', 'bias')}
+    tensors = {f'{name}.{part}': getattr(getattr(net, name), part).detach() for name in ('leaf', 'inner', 'out')
+               for part in ('weight', 'bias')}
     safetensors_write(f'{foreign}/net.safetensors', tensors | {'rows': net.rows.weight.detach()[1:]})
     for path, text in ((f'{foreign}/words.words.txt', ''.join(word + '\n' for word in numbers)), (data, ''.join(lines)),
                        (f'{folder}/names', NAMES), (f'{folder}/model.cfg', ours_text(cell, trees))):
         with open(path, 'w', encoding='utf-8') as out:
             out.write(text)
     for command in (['compile', f'{folder}/model.cfg', '-o', graph],
-                    ['import', graph, foreign, '--map', f'{folder}/names', '--transpose', 't.weight0.0,t.weight1.0,y.weight', '--strict',
+                    ['import', graph, foreign, '--map', f'{folder}/names',
+                     '--transpose', 't.weight0.0,t.weight1.0,y.weight', '--strict',
                      '--out', model],
                     ['predict', graph, '--model', model, '--data', data, '--tree-nodes', '-o', f'{folder}/out']):
         subprocess.run([program] + command, check=True, stdout=subprocess.DEVNULL)
@@ -62,7 +65,8 @@ def difference(program, cell, lines, folder):
     expected = []
     with torch.no_grad():
         for tree in trees:
-            expected += torch.softmax(net.by_node(tree, torch.tensor([numbers[word] for word in tree.words])), 1).tolist()
+            expected += torch.softmax(net.by_node(tree,
+                                                  torch.tensor([numbers[word] for word in tree.words])), 1).tolist()
     if len(found) != len(expected):
         sys.exit(f'trees_import.py: expected {len(expected)} nodes, found {len(found)}')
     return max(abs(a - b) for x, y in zip(found, expected) for a, b in zip(x, y)), len(found)

@@ -1,10 +1,11 @@
-"""The binary constituency Tree-LSTM in PyTorch 2, node by node and by level: what trees_others.py times and trees_sst.py trains.
+"""The binary constituency Tree-LSTM in PyTorch 2, node by node and by level: what trees_others.py times and
+trees_sst.py trains.
 
 Cell paper   DynPartition's: leaf c = Wx + b, h = sigmoid(W'x + b') tanh(c); inner i, f_l, f_r, u affine in [h_l; h_r],
              c = i u + f_l c_l + f_r c_r, h = tanh(c)
 Cell tai     Tai et al. 2015, section 3.2: leaf i, o, u of x; inner i, f_l, f_r, u, o; h = o tanh(c)
-At every labelled node: an affine map to classes and log-softmax loss; the sum is divided by the batch's trees. Each word
-seen in training has a row; all others share one of zeros."""
+At every labelled node: an affine map to classes and log-softmax loss; the sum is divided by the batch's
+trees. Each word seen in training has a row; all others share one of zeros."""
 import re
 
 import torch
@@ -15,7 +16,8 @@ GATES = {'paper': (2, 4), 'tai': (3, 5)}  # of a leaf, of an inner node
 
 
 class Tree:
-    """Nodes by number, children before parents: words [leaf], children [inner] pairs, label [node] (-1: none), is_leaf [node]."""
+    """Nodes by number, children before parents: words [leaf], children [inner] pairs, label [node] (-1:
+    none), is_leaf [node]."""
 
     def __init__(self, text, classes):
         self.words, self.label, self.children = [], [], []
@@ -55,8 +57,8 @@ def words_number(trees):
 
 
 class Levels:
-    """What a batch's nodes need by level. The frontier are rows of [h; c] whose parents have not come yet; at each level one permutation
-    brings it into the order left children, right children, rest."""
+    """What a batch's nodes need by level. The frontier are rows of [h; c] whose parents have not come yet; at
+    each level one permutation brings it into the order left children, right children, rest."""
 
     def __init__(self, trees, numbers):
         words, frontier, label = [], [], []
@@ -92,7 +94,8 @@ class Net(nn.Module):
         self.cell, self.units, self.dropout = cell, units, dropout
         self.rows = nn.Embedding(word_count + 1, dim, sparse=True)
         leaf, inner = GATES[cell]
-        self.leaf, self.inner, self.out = nn.Linear(dim, leaf * units), nn.Linear(2 * units, inner * units), nn.Linear(units, classes)
+        self.leaf, self.inner, self.out = (nn.Linear(dim, leaf * units), nn.Linear(2 * units, inner * units),
+                                           nn.Linear(units, classes))
         nn.init.uniform_(self.rows.weight, -row_init, row_init)
         with torch.no_grad():
             self.rows.weight[0] = 0
@@ -115,7 +118,8 @@ class Net(nn.Module):
     def parents(self, h, left_c, right_c):
         """h: [h_l; h_r]."""
         gates = self.inner(h).chunk(GATES[self.cell][1], -1)
-        c = torch.sigmoid(gates[0]) * torch.tanh(gates[3]) + torch.sigmoid(gates[1]) * left_c + torch.sigmoid(gates[2]) * right_c
+        c = (torch.sigmoid(gates[0]) * torch.tanh(gates[3]) + torch.sigmoid(gates[1]) * left_c
+             + torch.sigmoid(gates[2]) * right_c)
         return (torch.tanh(c) if self.cell == 'paper' else torch.sigmoid(gates[4]) * torch.tanh(c)), c
 
     def by_level(self, levels):
@@ -124,7 +128,8 @@ class Net(nn.Module):
         hs, frontier = [h], torch.cat((h, c), 1)
         for order, count, rest in levels.steps:
             left, right, kept = frontier.index_select(0, order).split((count, count, rest))
-            h, c = self.parents(torch.cat((left[:, :self.units], right[:, :self.units]), 1), left[:, self.units:], right[:, self.units:])
+            h, c = self.parents(torch.cat((left[:, :self.units], right[:, :self.units]), 1),
+                                left[:, self.units:], right[:, self.units:])
             hs.append(h)
             frontier = torch.cat((torch.cat((h, c), 1), kept))
         return self.out(torch.cat(hs))

@@ -9,21 +9,23 @@ program runs in a process of its own, and is left out with a sentence if it is n
     node    PyTorch 2, a node at a time, as the paper's code does              pip install torch
     level   PyTorch 2, all nodes of equal height of the batch at once          (measured with 2.15.0)
     dynet   DyNet with autobatching; its CPU form has one thread               pip install dynet38 (2.2)
-    dgl     DGL, prop_nodes_topo                                               of PYTHON: it needs another PyTorch than the newest; pip install
-            dgl==2.1.0 torch==2.2.1 torchdata==0.7.1 'numpy<2' 'setuptools<70' pandas pyyaml pydantic
-A case is OTHER-CELL-train|infer-BATCH-THREADS; train is forward, backward and Adagrad's update; --only is a regular
-expression that cases match. Trees are parsed before the clock starts; what a program makes of a batch, levels or
-graphs, is on the clock. A round runs each case once; the figure is the rounds' median. With --heterps ours, of the same cell, sizes
-and recipe, runs in turn with every training case. Each round then gives two ratios of two neighbours in time: of trees a
-second by the clock, and by the processor's time of one thread, which is what counts on a machine that others use. Ours
-reads its text within the time. Its share of the peak is that of the products' multiply-adds, whose peak `heterps-run
-bench gemm` measures."""
+    dgl     DGL, prop_nodes_topo                                               of PYTHON: it needs another
+            PyTorch than the newest; pip install dgl==2.1.0 torch==2.2.1 torchdata==0.7.1 'numpy<2'
+            'setuptools<70' pandas pyyaml pydantic
+A case is OTHER-CELL-train|infer-BATCH-THREADS; train is forward, backward and Adagrad's update; --only is a
+regular expression that cases match. Trees are parsed before the clock starts; what a program makes of a
+batch, levels or graphs, is on the clock. A round runs each case once; the figure is the rounds' median. With
+--heterps ours, of the same cell, sizes and recipe, runs in turn with every training case. Each round then
+gives two ratios of two neighbours in time: of trees a second by the clock, and by the processor's time of one
+thread, which is what counts on a machine that others use. Ours reads its text within the time. Its share of
+the peak is that of the products' multiply-adds, whose peak `heterps-run bench gemm` measures."""
 import argparse, json, os, re, resource, statistics, subprocess, sys, tempfile, time
 
 DIM, UNITS, CLASSES, RATE, TREES = 300, 150, 5, 0.05, 1000
-OTHERS, CELLS, WORKS, BATCHES, THREADS = ('node', 'level', 'dynet', 'dgl'), ('paper', 'tai'), ('train', 'infer'), (25, 1), (1, 2)
+OTHERS, CELLS, WORKS, BATCHES, THREADS = (('node', 'level', 'dynet', 'dgl'), ('paper', 'tai'),
+                                          ('train', 'infer'), (25, 1), (1, 2))
 
-# --- other programs: each returns a function that trains on, or infers, a list of trees -------------------------------------------
+# --- other programs: each returns a function that trains on, or infers, a list of trees -------------------------------
 
 
 def torch_pass(work, scores_of, optimizers):
@@ -74,7 +76,8 @@ def by_dynet(name, cell, work, numbers, threads):
     rows = model.add_lookup_parameters((len(numbers) + 1, DIM))
     leaf, inner = GATES[cell]
     shapes = [(UNITS, DIM)] * leaf, [(UNITS, 2 * UNITS)] * inner, [(CLASSES, UNITS)]
-    layers = [(model.add_parameters((sum(s[0] for s in group), group[0][1])), model.add_parameters(sum(s[0] for s in group)))
+    layers = [(model.add_parameters((sum(s[0] for s in group), group[0][1])),
+               model.add_parameters(sum(s[0] for s in group)))
               for group in shapes]
     trainer = dy.AdagradTrainer(model, RATE)
 
@@ -183,7 +186,7 @@ def case_run(data, case, seconds):
     print(done / (time.perf_counter() - begin), done / (time.process_time() - begin_cpu))
 
 
-# --- ours, rounds, table ----------------------------------------------------------------------------------------------------
+# --- ours, rounds, table ----------------------------------------------------------------------------------------------
 
 
 # Gates in the order of trees_net.py's.
@@ -256,8 +259,10 @@ def ours_compile(program, cell, data, folder):
 def ours_run(program, graph, data, batch, threads, passes=3):
     """Trees a second of a training of so many passes, by the clock and by the processor's time."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run([program, graph, '--data', f'{data}/train.txt', '--log', 'json', '--threads', str(threads), '--set',
-                           f'train.batch={batch}', '--set', f'train.epochs={passes}'], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    done = subprocess.run([program, graph, '--data', f'{data}/train.txt', '--log', 'json',
+                           '--threads', str(threads), '--set',
+                           f'train.batch={batch}', '--set', f'train.epochs={passes}'], capture_output=True, text=True,
+                          stdin=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     ends = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"event":"done"')]
     if done.returncode or not ends:
@@ -267,7 +272,8 @@ def ours_run(program, graph, data, batch, threads, passes=3):
 
 
 def other_run(python, data, case, seconds):
-    done = subprocess.run([python, '-W', 'ignore', os.path.abspath(__file__), data, '--case', case, '--seconds', str(seconds)],
+    done = subprocess.run([python, '-W', 'ignore', os.path.abspath(__file__), data, '--case', case,
+                           '--seconds', str(seconds)],
                           capture_output=True, text=True)
     if done.returncode:
         return (None, None), (done.stderr.strip().splitlines() or ['no output'])[-1]
@@ -289,7 +295,8 @@ def main():
     if args.case:
         return case_run(args.data, args.case, args.seconds)
     cases = [f'{p}-{c}-{w}-{b}-{t}' for c in CELLS for w in WORKS for b in BATCHES for t in THREADS for p in OTHERS]
-    cases = [case for case in cases if re.search(args.only, case) and not (case.startswith('dynet') and case[-1] != '1')]
+    cases = [case for case in cases if re.search(args.only, case)
+             and not (case.startswith('dynet') and case[-1] != '1')]
     out, found = set(), {case: {'other': [], 'ours': [], 'clock': [], 'cpu': []} for case in cases}
     with tempfile.TemporaryDirectory() as folder:
         program = os.path.abspath(args.heterps) if args.heterps else None
@@ -299,7 +306,8 @@ def main():
                 if case in out:
                     continue
                 other, cell, work, batch, threads = case.split('-')
-                speed, why = other_run(args.dgl_python if other == 'dgl' else sys.executable, args.data, case, args.seconds)
+                speed, why = other_run(args.dgl_python if other == 'dgl' else sys.executable,
+                                       args.data, case, args.seconds)
                 if why:
                     print(f'{case}: {why}', file=sys.stderr)
                     out.add(case)
@@ -312,7 +320,8 @@ def main():
                     if threads == '1':
                         found[case]['cpu'].append(ours[1] / speed[1])
             print(f'round {number + 1} of {args.rounds}', file=sys.stderr)
-    print(f'{"case":22s} {"other":>9s} {"ours":>9s}  trees/s   ours/other by the clock       by the processor\'s time   (medians of {args.rounds})')
+    print(f'{"case":22s} {"other":>9s} {"ours":>9s}  trees/s   ours/other by the clock       '
+          f'by the processor\'s time   (medians of {args.rounds})')
     told = []
     for case in cases:
         if case in out:

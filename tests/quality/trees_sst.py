@@ -1,23 +1,28 @@
 #!/usr/bin/env python3
-"""How well a Tree-LSTM trained from scratch tells the sentiment of the Stanford Sentiment Treebank: PyTorch 2's, and ours by the same recipe.
+"""How well a Tree-LSTM trained from scratch tells the sentiment of the Stanford Sentiment Treebank: PyTorch
+2's, and ours by the same recipe.
 
     python3 tests/quality/trees_sst.py DATA [--classes 5|2] [--seeds N] [--cell paper|tai]
     python3 tests/quality/trees_sst.py DATA [--classes 5|2] [--seeds N] --ours PROGRAM
 
-DATA is a folder with train.txt, dev.txt and test.txt. Prints the recipe, then a line a seed, test accuracy at the root
-after the pass that is best on dev, and the mean. Two classes: labels below and above 2; trees whose root is 2 are
-dropped, other nodes of label 2 have no loss. PyTorch: pip install torch; one thread. --ours compiles samples/sst.cfg, whose recipe is this one. Exit status 1: --ours could not be run."""
+DATA is a folder with train.txt, dev.txt and test.txt. Prints the recipe, then a line a seed, test accuracy at
+the root after the pass that is best on dev, and the mean. Two classes: labels below and above 2; trees whose
+root is 2 are dropped, other nodes of label 2 have no loss. PyTorch: pip install torch; one thread. --ours
+compiles samples/sst.cfg, whose recipe is this one. Exit status 1: --ours could not be run."""
 import argparse, json, os, random, statistics, subprocess, sys, tempfile, time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-RECIPE = {'dim': 300, 'units': 150, 'batch': 25, 'rate': 0.05, 'row_rate': 0.05, 'l2': 1e-4, 'dropout': 0.5, 'row_init': 0.05, 'passes': 12,
+RECIPE = {'dim': 300, 'units': 150, 'batch': 25, 'rate': 0.05, 'row_rate': 0.05, 'l2': 1e-4, 'dropout': 0.5,
+          'row_init': 0.05, 'passes': 12,
           'patience': 3}
 
 
 def recipe_text(r):
-    return (f'words of {r["dim"]}, uniform {r["row_init"]}; units {r["units"]}, glorot uniform a gate, biases 0; dropout {r["dropout"]} of the words; '
-            f'adagrad {r["rate"]}, words\' {r["row_rate"]}; l2 {r["l2"]} of all but words; batch {r["batch"]}, shuffled each pass; loss of all labelled '
-            f'nodes, summed over a tree; the best of at most {r["passes"]} passes on dev, given up after {r["patience"]} worse ones')
+    return (f'words of {r["dim"]}, uniform {r["row_init"]}; units {r["units"]}, glorot uniform a gate, biases 0; '
+            f'dropout {r["dropout"]} of the words; adagrad {r["rate"]}, words\' {r["row_rate"]}; '
+            f'l2 {r["l2"]} of all but words; batch {r["batch"]}, shuffled each pass; '
+            'loss of all labelled nodes, summed over a tree; '
+            f'the best of at most {r["passes"]} passes on dev, given up after {r["patience"]} worse ones')
 
 
 def accuracy(net, batches):
@@ -52,7 +57,8 @@ def torch_train(parts, numbers, cell, classes, seed, r, is_told):
                 optimizer.step()
         found = accuracy(net, dev), accuracy(net, test)
         if is_told:
-            print(f'  pass {number:2d}   dev {found[0]:.4f}   test {found[1]:.4f}   {time.perf_counter() - begin:.1f} s', flush=True)
+            seconds = time.perf_counter() - begin
+            print(f'  pass {number:2d}   dev {found[0]:.4f}   test {found[1]:.4f}   {seconds:.1f} s', flush=True)
         if found[0] > best[0]:
             best, best_pass = found, number
         if number - best_pass >= r['patience']:
@@ -68,7 +74,8 @@ def two_classes_write(path, out):
             if line.strip() and line[1] != '2':
                 parts = line.split('(')
                 kinds = ['inner' if part[1:].isspace() else 'leaf' for part in parts]
-                to.write('('.join(parts[:1] + [names.get(part[0], kind) + part[1:] for part, kind in zip(parts[1:], kinds[1:])]))
+                to.write('('.join(parts[:1]
+                                  + [names.get(part[0], kind) + part[1:] for part, kind in zip(parts[1:], kinds[1:])]))
 
 
 def ours_train(program, data, folder, classes, seed):
@@ -87,9 +94,11 @@ def ours_train(program, data, folder, classes, seed):
         return done.stdout
 
     run('compile', f'{ROOT}/samples/sst.cfg', '-o', model, '-q', '--set', f'train.seed={seed}', *units)
-    run(model, '--data', f'{data}/train.txt', '--eval', f'{data}/dev.txt', '--out', out, '-q', '--set', 'train.stop=accuracy',
+    run(model, '--data', f'{data}/train.txt', '--eval', f'{data}/dev.txt', '--out', out, '-q',
+        '--set', 'train.stop=accuracy',
         '--set', f'train.epochs={RECIPE["passes"]}', '--set', f'train.patience={RECIPE["patience"]}')
-    events = [json.loads(line) for line in run('eval', model, '--model', f'{out}/best', '--data', f'{data}/test.txt', '--log', 'json').splitlines()
+    events = [json.loads(line) for line in run('eval', model, '--model', f'{out}/best', '--data', f'{data}/test.txt',
+                                               '--log', 'json').splitlines()
               if line.startswith('{"event":"eval"')]
     return events[-1]['accuracy']
 
@@ -100,7 +109,8 @@ def main():
     parser.add_argument('--classes', type=int, choices=(5, 2), default=5)
     parser.add_argument('--seeds', type=int, default=5)
     parser.add_argument('--cell', choices=('paper', 'tai'), default='paper')
-    parser.add_argument('--set', action='append', default=[], metavar='KEY=VALUE', help='another recipe, of PyTorch alone')
+    parser.add_argument('--set', action='append', default=[], metavar='KEY=VALUE',
+                        help='another recipe, of PyTorch alone')
     parser.add_argument('--ours', metavar='PROGRAM')
     parser.add_argument('--passes', action='store_true', help='a line a pass')
     args = parser.parse_args()
@@ -123,10 +133,12 @@ def main():
         numbers = words_number(train)
         whole = [[Levels(part[i:i + 100], numbers) for i in range(0, len(part), 100)] for part in (dev, test)]
         for seed in range(1, args.seeds + 1):
-            test_hits, dev_hits, best_pass = torch_train((train, *whole), numbers, args.cell, args.classes, seed, recipe, args.passes)
+            test_hits, dev_hits, best_pass = torch_train((train, *whole), numbers, args.cell, args.classes,
+                                                         seed, recipe, args.passes)
             found.append(test_hits)
             print(f'seed {seed}   test {test_hits:.4f}   dev {dev_hits:.4f}   of pass {best_pass}', flush=True)
-    print(f'{args.classes} classes, mean of {len(found)}: {statistics.mean(found):.4f} ({min(found):.4f} - {max(found):.4f})')
+    print(f'{args.classes} classes, mean of {len(found)}: {statistics.mean(found):.4f} '
+          f'({min(found):.4f} - {max(found):.4f})')
 
 
 main()

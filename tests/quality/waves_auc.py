@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Usage: python3 tests/quality/waves_auc.py [DATA] [--heterps PATH] [--seeds 3] [--distances 0,4,32] [--only auc|bounds] [--exact]
+"""Usage: python3 tests/quality/waves_auc.py [DATA] [--heterps PATH] [--seeds 3] [--distances 0,4,32]
+                                          [--only auc|bounds] [--exact]
 
 How long nodes take to an AUC under train.sync = wsp, by clock distance D; needs ./heterps-run.
 
-Workers are processes over loopback, each a pipeline of two stages on `paced` devices, which compute for real and take the
-time of a plan. One worker at a time is slow, in turn: FACTOR times as slow for TURN waves, then the next one. DATA is a
-folder with adult/adult.data and adult/adult.test (UCI Adult); without it the data are clicks of `gen criteo`. Beside the
-workers one process trains under bsp, with the same minibatches, passes and seed: every D has to come within BOUND of its
-AUC. The time to an AUC is the clock's from the first step on, less that of evaluations, to where the line between two
-evaluations first reaches bsp's last AUC less BOUND. Means over seeds. Staleness: updates of another worker that a
-forward pass missed.
+Workers are processes over loopback, each a pipeline of two stages on `paced` devices, which compute for real
+and take the time of a plan. One worker at a time is slow, in turn: FACTOR times as slow for TURN waves, then
+the next one. DATA is a folder with adult/adult.data and adult/adult.test (UCI Adult); without it the data are
+clicks of `gen criteo`. Beside the workers one process trains under bsp, with the same minibatches, passes and
+seed: every D has to come within BOUND of its AUC. The time to an AUC is the clock's from the first step on,
+less that of evaluations, to where the line between two evaluations first reaches bsp's last AUC less BOUND.
+Means over seeds. Staleness: updates of another worker that a forward pass missed.
 
 `bounds` has a worker that is always slow, so that others run as far ahead as D lets them. Staleness has to reach its
 bounds, Nm - 1 of own updates and (D + 1) Nm + Nm - 2 of another worker's, and never to exceed them.
@@ -60,7 +61,8 @@ def prepare(o, folder):
 
 
 def layers_of(o, graph):
-    lines = subprocess.run([o.heterps, "inspect", graph], check=True, text=True, stdout=subprocess.PIPE).stdout.split("\n")
+    lines = subprocess.run([o.heterps, "inspect", graph], check=True, text=True,
+                           stdout=subprocess.PIPE).stdout.split("\n")
     first = next(i for i, line in enumerate(lines) if line.startswith("Layers:")) + 2
     return lines.index("", first) - first - 1  # behind them is their sum
 
@@ -113,7 +115,8 @@ def train(o, folder, job, seed, distance, slow_of, more=(), is_exact=False):
     commands = []
     for worker in range(WORKERS):
         plan_write(f"{folder}/plan.{worker}", layers, slow_of(worker), is_exact)
-        commands.append([o.heterps, graph, "--data", data, "--nodes", nodes, "--rank", str(worker), "--insecure", "--share",
+        commands.append([o.heterps, graph, "--data", data, "--nodes", nodes,
+                         "--rank", str(worker), "--insecure", "--share",
                          "--plan", f"{folder}/plan.{worker}", "--log", "json", "--set", "train.sync=wsp", "--set",
                          f"train.clock_distance={distance}", "--set", f"train.seed={seed}", "--set",
                          f"train.exact={'yes' if is_exact else 'no'}", *more])
@@ -155,7 +158,8 @@ def to_auc(o, folder, job, steps):
     found = {d: [] for d in distances}
     best = []
     for seed in range(1, o.seeds + 1):
-        bsp = events_of([[o.heterps, graph, "--data", data, "--eval", test, "--log", "json", "--set", f"train.seed={seed}"]],
+        bsp = events_of([[o.heterps, graph, "--data", data, "--eval", test, "--log", "json",
+                          "--set", f"train.seed={seed}"]],
                         folder)
         best.append(last(bsp, "eval")["auc"])
         print(f"# seed {seed}: bsp {best[-1]:.4f}", flush=True)
@@ -172,18 +176,22 @@ def to_auc(o, folder, job, steps):
         mean = lambda i: statistics.mean(x[i] for x in found[d])
         seconds[d], apart[d] = mean(0), mean(1) - statistics.mean(best)
         whole = statistics.mean(x[2] for x in found[distances[0]])
-        print(f"| {d} | {seconds[d]:.2f} | {seconds[d] / seconds[distances[0]]:.3f} | {mean(2):.2f} | {mean(2) / whole:.3f} "
+        print(f"| {d} | {seconds[d]:.2f} | {seconds[d] / seconds[distances[0]]:.3f} "
+              f"| {mean(2):.2f} | {mean(2) / whole:.3f} "
               f"| {apart[d]:+.4f} | {statistics.mean(x[3]['global_mean'] for x in found[d]):.2f} "
               f"| {max(x[3]['global_max'] for x in found[d])} | {found[d][0][3]['global_bound']} |")
-    checks = [(all(x[3]["global_max"] <= x[3]["global_bound"] and x[3]["local_max"] <= x[3]["local_bound"] for x in found[d]),
+    checks = [(all(x[3]["global_max"] <= x[3]["global_bound"]
+                   and x[3]["local_max"] <= x[3]["local_bound"] for x in found[d]),
                 f"D = {d}: staleness is within its bounds") for d in distances]
     if o.exact:
         return checks
     checks += [(apart[d] >= -BOUND, f"D = {d}: the AUC is within {BOUND} of bsp's, or above") for d in distances]
     if 0 in seconds and 4 in seconds:
-        checks.append((seconds[4] <= 0.85 * seconds[0], f"D = 4 takes {seconds[4] / seconds[0]:.3f} of D = 0's time; asked: 0.85"))
+        checks.append((seconds[4] <= 0.85 * seconds[0],
+                       f"D = 4 takes {seconds[4] / seconds[0]:.3f} of D = 0's time; asked: 0.85"))
     if 4 in seconds and 32 in seconds:
-        checks.append((seconds[32] >= seconds[4], f"D = 32 takes {seconds[32] / seconds[4]:.3f} of D = 4's time; asked: at least 1"))
+        checks.append((seconds[32] >= seconds[4],
+                       f"D = 32 takes {seconds[32] / seconds[4]:.3f} of D = 4's time; asked: at least 1"))
     return checks
 
 
@@ -192,11 +200,13 @@ def bounds(o, folder, job):
     for d in (0, 1, 4, 32):
         steps = WORKERS * IN_FLIGHT * (3 * d + 20)
         slow = lambda worker: {"slow": "all 8"} if worker == 1 else {}
-        s = last(train(o, folder, (job[0], job[1], None, job[3]), 1, d, slow, ["--set", f"train.steps_max={steps}"]), "done")["staleness"]
+        s = last(train(o, folder, (job[0], job[1], None, job[3]), 1, d, slow, ["--set", f"train.steps_max={steps}"]),
+                 "done")["staleness"]
         print(f"# D {d:2}, one always slow: misses {s['local_max']} of its own at most, bound {s['local_bound']}; "
               f"{s['global_max']} of another, bound {s['global_bound']}", flush=True)
         checks.append(((s["local_max"], s["global_max"]) == (s["local_bound"], s["global_bound"]) ==
-                       (IN_FLIGHT - 1, (d + 1) * IN_FLIGHT + IN_FLIGHT - 2), f"D = {d}: staleness reaches its bounds, and no more"))
+                       (IN_FLIGHT - 1, (d + 1) * IN_FLIGHT + IN_FLIGHT - 2),
+                       f"D = {d}: staleness reaches its bounds, and no more"))
     return checks
 
 

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Usage: sh tests/quality/web.sh [MIB] [TURNS] [RATE]         defaults: 256 MiB, 5 turns, 1gbit; needs root, nginx and ./build.sh bench
+# Usage: sh tests/quality/web.sh [MIB] [TURNS] [RATE]         defaults: 256 MiB, 5 turns, 1gbit; needs root, nginx
+#                                                             and ./build.sh bench
 # Reads a file that nginx has in a network namespace from another one, over a link that tc holds to RATE: as a source
 # of data and, in turn, by one plain connection that does nothing with the bytes. Prints the lines of
 # tests/bench/web_bench.c, which does both. Status 1 if the median of the ratios is below 0.95 at the default rate; at
@@ -18,19 +19,27 @@ skip() { echo "skipped: $1"; exit 77; }
 for tool in nginx ip tc; do command -v $tool >/dev/null || skip "no $tool here"; done
 work=$(mktemp -d)
 server=
-trap '[ -z "$server" ] || { kill "$server" 2>/dev/null; wait "$server" 2>/dev/null; }; ip netns del $a 2>/dev/null; ip netns del $b 2>/dev/null; rm -rf "$work"' EXIT
+trap '[ -z "$server" ] || { kill "$server" 2>/dev/null; wait "$server" 2>/dev/null; }
+    ip netns del $a 2>/dev/null
+    ip netns del $b 2>/dev/null
+    rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
-ip netns add $a 2>"$work/why" && ip netns add $b 2>>"$work/why" || skip "network namespaces are not permitted: $(head -1 "$work/why")"
-{ ip -n $a link add to_b type veth peer name to_a netns $b && ip -n $a addr add 10.77.0.1/24 dev to_b && ip -n $b addr add 10.77.0.2/24 dev to_a &&
-    ip -n $a link set to_b up && ip -n $b link set to_a up && ip -n $a link set lo up; } 2>"$work/why" || skip "no link between namespaces: $(head -1 "$work/why")"
-tc -n $a qdisc add dev to_b root tbf rate "$rate" burst 256kb latency 50ms 2>"$work/why" || skip "tc cannot shape the link: $(head -1 "$work/why")"
+ip netns add $a 2>"$work/why" && ip netns add $b 2>>"$work/why" ||
+    skip "network namespaces are not permitted: $(head -1 "$work/why")"
+{ ip -n $a link add to_b type veth peer name to_a netns $b && ip -n $a addr add 10.77.0.1/24 dev to_b &&
+    ip -n $b addr add 10.77.0.2/24 dev to_a &&
+    ip -n $a link set to_b up && ip -n $b link set to_a up && ip -n $a link set lo up; } 2>"$work/why" ||
+    skip "no link between namespaces: $(head -1 "$work/why")"
+tc -n $a qdisc add dev to_b root tbf rate "$rate" burst 256kb latency 50ms 2>"$work/why" ||
+    skip "tc cannot shape the link: $(head -1 "$work/why")"
 chmod 755 "$work"
 head -c "${mib}M" /dev/urandom >"$work/data"
 cat >"$work/nginx.conf" <<CFG
 daemon off; pid $work/pid; error_log $work/error.log; worker_processes 1;
 events {}
-http { access_log off; sendfile on; client_body_temp_path $work/t1; proxy_temp_path $work/t2; fastcgi_temp_path $work/t3; uwsgi_temp_path $work/t4;
-       scgi_temp_path $work/t5; server { listen 10.77.0.1:80; root $work; } }
+http { access_log off; sendfile on; client_body_temp_path $work/t1; proxy_temp_path $work/t2;
+       fastcgi_temp_path $work/t3; uwsgi_temp_path $work/t4; scgi_temp_path $work/t5;
+       server { listen 10.77.0.1:80; root $work; } }
 CFG
 ip netns exec $a nginx -c "$work/nginx.conf" 2>"$work/why" &
 server=$!
@@ -42,4 +51,6 @@ until ip netns exec $b "$bench" http://10.77.0.1/nginx.conf 1 >/dev/null 2>&1; d
 done
 ip netns exec $b "$bench" http://10.77.0.1/data "$turns" >"$work/out" || exit 1
 cat "$work/out"
-awk '$1 == "median" { print "over a link of '"$rate"' the source has " $4 " of what a plain connection has"; exit $4 < '"$bound"' }' "$work/out"
+awk '$1 == "median" {
+    print "over a link of '"$rate"' the source has " $4 " of what a plain connection has"; exit $4 < '"$bound"' }' \
+    "$work/out"

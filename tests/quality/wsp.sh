@@ -1,5 +1,6 @@
 #!/bin/sh
-# Usage: sh tests/quality/wsp.sh [ROWS [SEEDS [BOUND]]]        (default 2,000,000 rows, 3 seeds, 0.003; needs ./heterps-run)
+# Usage: sh tests/quality/wsp.sh [ROWS [SEEDS [BOUND]]]        (default 2,000,000 rows, 3 seeds, 0.003; needs
+#                                                              ./heterps-run)
 # Generated clicks: what wsp and asp lose against bsp. samples/ctrdnn1.cfg, one epoch, two pipelines of two stages (k
 # = 1), in_flight as the plan needs, wsp with a clock distance of 1. The AUC, a mean over seeds, must be no more than
 # BOUND below bsp's. The AUC of two seeds differs by about 0.002 at 300,000 rows, whatever the synchronisation; hence
@@ -18,12 +19,14 @@ python3 tests/e2e/make_plan.py "$folder/plan.json" '0-1:1:1 2-5:1:1'
 run() { # NAME SEED ARGUMENT...
     name=$1 seed=$2
     shift 2
-    "$HETERPS" "$folder/graph.bin" --data "$folder/train.tsv" --eval "$folder/test.tsv" --log json --set train.seed="$seed" "$@" >"$folder/$name.$seed.json" </dev/null
+    "$HETERPS" "$folder/graph.bin" --data "$folder/train.tsv" --eval "$folder/test.tsv" --log json \
+        --set train.seed="$seed" "$@" >"$folder/$name.$seed.json" </dev/null
 }
 for seed in $(seq "$seeds"); do
     run bsp "$seed"
     for sync in wsp asp; do
-        run $sync "$seed" --plan "$folder/plan.json" --share --set train.sync=$sync --set train.pipelines=2 --set train.clock_distance=1
+        run $sync "$seed" --plan "$folder/plan.json" --share --set train.sync=$sync --set train.pipelines=2 \
+            --set train.clock_distance=1
     done
 done
 python3 - "$folder" "$rows" "$seeds" "$bound" <<'PYTHON'
@@ -46,6 +49,7 @@ for sync in ("bsp", "wsp", "asp"):
     if sync == "bsp": continue
     is_good = auc["bsp"] - auc[sync] <= bound and stale
     failed += not is_good
-    print("%s %d - %s with two pipelines is stale and no more than %g below bsp" % ("ok" if is_good else "not ok", len(auc) - 1, sync, bound))
+    print("%s %d - %s with two pipelines is stale and no more than %g below bsp"
+          % ("ok" if is_good else "not ok", len(auc) - 1, sync, bound))
 sys.exit(failed > 0)
 PYTHON
