@@ -22,7 +22,7 @@ verb=${1:-release}
 CC=${CC:-gcc}
 packages='gcc libc6-dev libevent-dev libipsec-mb-dev libjansson-dev liblz4-dev libsodium-dev liburing-dev'
 packages="$packages libxxhash-dev libzstd-dev zlib1g-dev"
-test_packages='libcmocka-dev mpich python3 qemu-user'
+test_packages='clang-format libcmocka-dev mpich python3 qemu-user'
 fuzz_packages='clang libclang-rt-dev'
 gpu_archs='sm_75 sm_80 sm_86 sm_89 sm_90a sm_100 sm_120'
 

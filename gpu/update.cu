@@ -359,8 +359,10 @@ DEVICE void number_put(const struct rows_update_args *a, float *span, uint32_t r
     }
     uint32_t drawn[4];
     philox(a->noise, a->key[row], i / NOISE_COLS, drawn);
-    const uint32_t word = i / 2 % 4,
-                   two = word == 0 ? drawn[0] : word == 1 ? drawn[1] : word == 2 ? drawn[2] : drawn[3];
+    const uint32_t word = i / 2 % 4, two = word == 0   ? drawn[0]
+                                           : word == 1 ? drawn[1]
+                                           : word == 2 ? drawn[2]
+                                                       : drawn[3];
     ((uint16_t *)span)[i] = (uint16_t)bf16_random(x, two >> 16 * (i % 2) & 0xffff);
 }
 

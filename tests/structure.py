@@ -168,11 +168,15 @@ check("no call throws a status away",
        for n, name in thrown_away(c,
                                   {name for name in shared | set(declared[f][0]) if declared[f][0].get(name, True)})])
 
+tests = {f: bare(open(f, encoding="utf-8").read())
+         for f in sorted(subprocess.run(["find", "tests", "-name", "*.[ch]"], capture_output=True, text=True,
+                                        check=True).stdout.split())}
+
 # Names of the C library that a reader would take for its own.
 LIBC = set("""abs accept access bind chdir close connect dup exit fork free getenv index kill link listen lseek malloc
 mmap open openat pause pipe poll printf raise read recv remove rename select send shutdown signal sleep socket
-splice stat step sync time truncate umask unlink wait write""".split())
-shadows = [f"{f}: {name}" for f, c in code.items()
+splice stat step sync time times truncate umask unlink wait write""".split())
+shadows = [f"{f}: {name}" for f, c in [*code.items(), *tests.items()]
            for name in re.findall(r"^static (?:\w+ )*[\w ]+[ *]+(\w+)\(", c, re.M) if name in LIBC]
 check("no static function has a name of the C library's", shadows)
 
@@ -219,9 +223,6 @@ def letters_of(source):
     return found
 
 
-tests = {f: bare(open(f, encoding="utf-8").read())
-         for f in sorted(subprocess.run(["find", "tests", "-name", "*.[ch]"], capture_output=True, text=True,
-                                        check=True).stdout.split())}
 apart = [f"{f}: {letter}: " + "; ".join(f"{kind} in line {', '.join(map(str, at[:5]))}" for kind, at in kinds.items())
          for f, c in [*code.items(), *tests.items()] for letter, kinds in sorted(letters_of(c).items())
          if len(kinds) > 1 and not (f == "gpu/kernel.h" and letter in "xyzw")]
@@ -230,7 +231,7 @@ check("one letter has one meaning within a file", apart)
 # Words to which the glossary of engine/README.md gives several meanings, each told by a noun before it.
 check("no struct has a bare word of several meanings for its name",
       [f"{f}: struct {m[1]}" for f, c in code.items()
-       for m in re.finditer(r"\bstruct (part|piece|place|block)\s*\{", c)])
+       for m in re.finditer(r"\bstruct (part|piece|place|block|batch)\s*\{", c)])
 
 lengths = []
 for f in files:

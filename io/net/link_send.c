@@ -37,14 +37,14 @@ bool link_send(struct links *all, uint32_t link, const struct link_message *m, u
 }
 
 /* The vectors so far. */
-struct batch {
+struct send_vectors {
     struct sender *s;
     uint32_t vec_count;
     uint64_t bytes;
     uint64_t slot_end; /* checks from here on have no slot yet */
 };
 
-static void batch_add(struct batch *b, const void *at, size_t bytes)
+static void batch_add(struct send_vectors *b, const void *at, size_t bytes)
 {
     b->s->vec[b->vec_count++] = (struct iovec){(void *)(uintptr_t)at, bytes};
     b->bytes += bytes;
@@ -72,7 +72,7 @@ static void check_make(const struct links *all, struct queued *q, struct slot *s
 
 /* Adds the rest of the header (index 0) or of a piece, and of its check, from its byte `at` on; false:
  * there is no room for all of it. */
-static bool unit_add(const struct links *all, struct batch *b, struct queued *q, uint64_t index, uint64_t at)
+static bool unit_add(const struct links *all, struct send_vectors *b, struct queued *q, uint64_t index, uint64_t at)
 {
     const uint64_t number = q->check_first + index;
     struct slot *slot = &b->s->slot[number % SLOTS];
@@ -95,7 +95,7 @@ static bool unit_add(const struct links *all, struct batch *b, struct queued *q,
 }
 
 /* Adds a message from its byte `at` on; false: the batch is full. */
-static bool message_add(const struct links *all, struct batch *b, struct queued *q, uint64_t at)
+static bool message_add(const struct links *all, struct send_vectors *b, struct queued *q, uint64_t at)
 {
     const uint64_t head_bytes = FRAME_HEADER_BYTES + all->check_bytes,
                    unit_bytes = FRAME_PIECE_BYTES + all->check_bytes;
@@ -150,7 +150,7 @@ static void queue_seal(const struct links *all, struct sender *s)
 bool sender_prepare(struct links *all, struct link *l, struct uring_request *request)
 {
     struct sender *s = &l->sender;
-    struct batch b = {.s = s};
+    struct send_vectors b = {.s = s};
     if (s->greeting_begin < s->greeting_end)
         batch_add(&b, s->greeting + s->greeting_begin, s->greeting_end - s->greeting_begin);
     if (l->state == LINK_IS_OPEN && all->is_sealed) {

@@ -116,7 +116,7 @@ static void cold_layout(struct layout *l, const struct home_options *o, struct c
         if (l->arena) cold->table[t].segment = segment;
     }
     for (uint32_t b = 0; b < batch_count_of(o); b++) {
-        struct batch batch = {0};
+        struct cold_batch batch = {0};
         LAYOUT_TAKE(l, batch.fetch, o->fetch_max);
         LAYOUT_TAKE(l, batch.order, o->fetch_max);
         if (l->arena) cold->batch[b] = batch;

@@ -9,7 +9,10 @@
 #define DIGIT_BITS 11u
 #define DIGITS     3u
 
-static struct batch *batch_of(struct cold *cold, uint64_t number) { return &cold->batch[number % cold->batch_count]; }
+static struct cold_batch *batch_of(struct cold *cold, uint64_t number)
+{
+    return &cold->batch[number % cold->batch_count];
+}
 
 static struct segment *segment_of(struct cold_table *table, uint32_t place)
 {
@@ -29,7 +32,7 @@ status cold_ask(struct home *home)
     struct cold *cold = cold_of(home);
     CHECK(!cold->is_walked);
     while (cold->begun_count - cold->home.arrived == cold->batch_count) TRY(cold_poll(cold, true));
-    struct batch *batch = batch_of(cold, ++cold->begun_count);
+    struct cold_batch *batch = batch_of(cold, ++cold->begun_count);
     batch->count = batch->left = batch->next = 0;
     batch->is_open = true;
     return ST_OK;
@@ -44,7 +47,7 @@ bool cold_find(struct home *home, const struct home_row *row)
 {
     struct cold *cold = cold_of(home);
     struct cold_table *table = &cold->table[row->table];
-    struct batch *batch = batch_of(cold, cold->begun_count);
+    struct cold_batch *batch = batch_of(cold, cold->begun_count);
     uint32_t place[COLD_CANDIDATES_MAX];
     if (cold_index_find(&table->index, row->key, place) == 0) return false;
     CHECK(batch->is_open && batch->count < cold->fetch_max);
@@ -54,7 +57,7 @@ bool cold_find(struct home *home, const struct home_row *row)
 }
 
 /* Sorts fetches [begin, end) of one table by place. */
-static void order_fill(struct cold *cold, struct batch *batch, uint32_t begin, uint32_t end)
+static void order_fill(struct cold *cold, struct cold_batch *batch, uint32_t begin, uint32_t end)
 {
     uint64_t *from = cold->sort, *to = cold->sort + cold->fetch_max;
     const uint32_t count = end - begin;
@@ -79,7 +82,7 @@ static void order_fill(struct cold *cold, struct batch *batch, uint32_t begin, u
 static void arrived_update(struct cold *cold)
 {
     while (cold->home.arrived < cold->begun_count) {
-        const struct batch *batch = batch_of(cold, cold->home.arrived + 1);
+        const struct cold_batch *batch = batch_of(cold, cold->home.arrived + 1);
         if (batch->is_open || batch->left) return;
         cold->home.arrived++;
     }
@@ -88,7 +91,7 @@ static void arrived_update(struct cold *cold)
 status cold_bring(struct home *home, uint64_t *number)
 {
     struct cold *cold = cold_of(home);
-    struct batch *batch = batch_of(cold, cold->begun_count);
+    struct cold_batch *batch = batch_of(cold, cold->begun_count);
     for (uint32_t begin = 0, end; begin < batch->count; begin = end) {
         for (end = begin + 1; end < batch->count && batch->fetch[end].row.table == batch->fetch[begin].row.table;)
             end++;
@@ -104,7 +107,7 @@ status cold_bring(struct home *home, uint64_t *number)
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-static void fetch_end(struct cold *cold, struct batch *batch, struct fetch *fetch, bool is_found)
+static void fetch_end(struct cold *cold, struct cold_batch *batch, struct fetch *fetch, bool is_found)
 {
     fetch->state = FETCH_DONE;
     batch->left--;
@@ -113,7 +116,7 @@ static void fetch_end(struct cold *cold, struct batch *batch, struct fetch *fetc
 
 /* With the block of the fetch's place in memory: takes the row out of it, or goes on to
  * the row's next possible place. */
-static void fetch_settle(struct cold *cold, struct batch *batch, struct fetch *fetch, const uint8_t *block)
+static void fetch_settle(struct cold *cold, struct cold_batch *batch, struct fetch *fetch, const uint8_t *block)
 {
     struct cold_table *table = &cold->table[fetch->row.table];
     struct segment *segment = segment_of(table, fetch->place);
@@ -149,7 +152,7 @@ static void fetch_settle(struct cold *cold, struct batch *batch, struct fetch *f
 
 /* How many fetches of the order, from `begin` on, one read serves; it reads blocks
  * [*block_begin, *block_end) of their segment. */
-static uint32_t run_find(const struct cold *cold, const struct batch *batch, uint32_t begin, uint32_t *block_begin,
+static uint32_t run_find(const struct cold *cold, const struct cold_batch *batch, uint32_t begin, uint32_t *block_begin,
                          uint32_t *block_end)
 {
     const struct fetch *first = &batch->fetch[batch->order[begin]];
@@ -175,7 +178,7 @@ static uint32_t run_find(const struct cold *cold, const struct batch *batch, uin
 /* Asks for the fetches of one read, from batch->next on. */
 static status read_begin(struct cold *cold, uint32_t batch_index)
 {
-    struct batch *batch = &cold->batch[batch_index];
+    struct cold_batch *batch = &cold->batch[batch_index];
     const struct fetch *first = &batch->fetch[batch->order[batch->next]];
     struct cold_table *table = &cold->table[first->row.table];
     uint32_t block_begin, block_end, count = run_find(cold, batch, batch->next, &block_begin, &block_end);
@@ -198,7 +201,7 @@ static status read_begin(struct cold *cold, uint32_t batch_index)
 
 static status batch_pump(struct cold *cold, uint32_t batch_index)
 {
-    struct batch *batch = &cold->batch[batch_index];
+    struct cold_batch *batch = &cold->batch[batch_index];
     while (batch->next < batch->count) {
         struct fetch *fetch = &batch->fetch[batch->order[batch->next]];
         if (fetch->state != FETCH_WANTED) {
@@ -229,7 +232,7 @@ status cold_fetch_pump(struct cold *cold)
 
 status cold_fetch_done(struct cold *cold, struct cold_read *read)
 {
-    struct batch *batch = &cold->batch[read->batch];
+    struct cold_batch *batch = &cold->batch[read->batch];
     const struct transfer *t = &read->read;
     const struct cold_table *table = &cold->table[t->table];
     const uint32_t block_begin = (uint32_t)(t->offset_bytes / table->shape.block_bytes);

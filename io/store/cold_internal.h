@@ -78,7 +78,7 @@ struct fetch {
     enum fetch_state state;
 };
 
-struct batch {
+struct cold_batch {
     struct fetch *fetch;  /* [fetch_max]                                           */
     uint32_t *order;      /* [fetch_max]: sorted by table, then place              */
     uint32_t count, left; /* fetches; those that have not arrived                  */
@@ -118,7 +118,7 @@ struct cold {
         uint32_t table, segment, row;
         uint32_t block_begin, block_end; /* of the segment: blocks in memory */
     } cursor;
-    struct batch batch[COLD_BATCHES_MAX]; /* batch n is at [n % batch_count] */
+    struct cold_batch batch[COLD_BATCHES_MAX]; /* batch n is at [n % batch_count] */
     uint32_t batch_count;
     uint64_t begun_count; /* batches begun; home.arrived of them have arrived */
     uint64_t *sort;       /* [2, fetch_max] */

@@ -58,7 +58,7 @@ struct wanted {
     struct home_row row;
     uint32_t place;
 };
-struct batch {
+struct filed_batch {
     struct wanted *wanted; /* [fetch_max] */
     uint32_t count, next, left;
     bool is_open;
@@ -77,7 +77,7 @@ struct filed {
     void *context;
     void (*arrived)(void *context, const struct home_row *row, bool is_found);
     struct failure failure;
-    struct batch batch[BATCHES_MAX]; /* batch n is at [n % batch_count] */
+    struct filed_batch batch[BATCHES_MAX]; /* batch n is at [n % batch_count] */
     uint32_t batch_count;
     uint64_t begun_count;
     struct reading reading[READS];
@@ -88,7 +88,7 @@ struct filed {
 };
 
 static struct filed *filed_of(const struct home *home) { return (struct filed *)(uintptr_t)home; }
-static struct batch *batch_of(struct filed *f, uint64_t number) { return &f->batch[number % f->batch_count]; }
+static struct filed_batch *batch_of(struct filed *f, uint64_t number) { return &f->batch[number % f->batch_count]; }
 
 /* --- budget ----------------------------------------------------------------------------------- */
 
@@ -280,13 +280,13 @@ static void kept_put(struct table *t, uint64_t key, uint32_t place, const float 
 static void arrived_update(struct filed *f)
 {
     while (f->home.arrived < f->begun_count) {
-        const struct batch *b = batch_of(f, f->home.arrived + 1);
+        const struct filed_batch *b = batch_of(f, f->home.arrived + 1);
         if (b->is_open || b->left) return;
         f->home.arrived++;
     }
 }
 
-static void wanted_end(struct filed *f, struct batch *b, const struct wanted *w, const float *span)
+static void wanted_end(struct filed *f, struct filed_batch *b, const struct wanted *w, const float *span)
 {
     struct table *t = &f->table[w->row.table];
     if (span) memcpy(w->row.span, span, t->span_floats * sizeof *span);
@@ -313,7 +313,7 @@ static void reading_ask(struct filed *f, uint32_t index)
 /* Gives a row that is kept, or asks for a read; a read must be free. */
 static void wanted_begin(struct filed *f, uint32_t batch, uint32_t index)
 {
-    struct batch *b = &f->batch[batch];
+    struct filed_batch *b = &f->batch[batch];
     const struct wanted *w = &b->wanted[index];
     struct table *t = &f->table[w->row.table];
     const float *kept = kept_find(t, w->row.key, w->place);
@@ -340,7 +340,7 @@ static status flush(struct filed *f)
 static status pump(struct filed *f)
 {
     for (uint64_t n = f->home.arrived + 1; n <= f->begun_count; n++) {
-        struct batch *b = batch_of(f, n);
+        struct filed_batch *b = batch_of(f, n);
         while (!b->is_open && b->next < b->count && f->spare_count)
             wanted_begin(f, (uint32_t)(n % f->batch_count), b->next++);
     }
@@ -353,7 +353,7 @@ static status pump(struct filed *f)
 static void reading_end(struct filed *f, uint32_t index)
 {
     struct reading *r = &f->reading[index];
-    struct batch *b = &f->batch[r->batch];
+    struct filed_batch *b = &f->batch[r->batch];
     struct wanted *w = &b->wanted[r->wanted];
     struct table *t = &f->table[w->row.table];
     uint64_t key;
@@ -437,7 +437,7 @@ static status filed_ask(struct home *home)
 {
     struct filed *f = filed_of(home);
     while (f->begun_count - f->home.arrived == f->batch_count) TRY(filed_poll(home, true));
-    struct batch *b = batch_of(f, ++f->begun_count);
+    struct filed_batch *b = batch_of(f, ++f->begun_count);
     b->count = b->next = b->left = 0;
     b->is_open = true;
     return ST_OK;
@@ -451,7 +451,7 @@ static void filed_prefetch(const struct home *home, uint32_t table, uint64_t key
 static bool filed_find(struct home *home, const struct home_row *row)
 {
     struct filed *f = filed_of(home);
-    struct batch *b = batch_of(f, f->begun_count);
+    struct filed_batch *b = batch_of(f, f->begun_count);
     uint32_t place[COLD_CANDIDATES_MAX];
     CHECK(row->is_copy && b->is_open);
     if (cold_index_find(&f->table[row->table].index, row->key, place) == 0) return false;
@@ -463,7 +463,7 @@ static bool filed_find(struct home *home, const struct home_row *row)
 static status filed_bring(struct home *home, uint64_t *number)
 {
     struct filed *f = filed_of(home);
-    struct batch *b = batch_of(f, f->begun_count);
+    struct filed_batch *b = batch_of(f, f->begun_count);
     b->left = b->count;
     b->is_open = false;
     *number = f->begun_count;

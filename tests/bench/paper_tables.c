@@ -265,7 +265,7 @@ static void rule(uint32_t columns)
 static const char *const models[] = {"ctrdnn7",  "ctrdnn8",  "ctrdnn12", "ctrdnn16",
                                      "ctrdnn20", "matchnet", "2emb",     "nce"};
 
-static void times(void)
+static void times_table(void)
 {
     heading("Layers on a core and on a V100",
             "Microseconds an example, one unit, by the declared rates of cfg/paper2.cfg; "

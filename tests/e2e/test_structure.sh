@@ -7,9 +7,9 @@ python3 tests/format.py || failed=1
 
 sources() {
     if [ -e .git ]; then
-        git ls-files -z --cached --others --exclude-standard '*.c' '*.h'
+        git ls-files -z --cached --others --exclude-standard '*.c' '*.h' '*.cu'
     else
-        find cfg engine gpu graph io sched tests -name '*.[ch]' -print0
+        find cfg engine gpu graph io sched tests \( -name '*.[ch]' -o -name '*.cu' \) -print0
     fi
 }
 # Other versions of clang-format lay some places out otherwise.

@@ -26,7 +26,7 @@ static uint32_t shows[2], clicks[2];
 static const uint64_t key[2] = {7, 9};
 
 /* Ends a step of the second row. */
-static void step(uint64_t period, uint32_t shown, uint32_t clicked)
+static void life_step(uint64_t period, uint32_t shown, uint32_t clicked)
 {
     const struct table_update u = {.table = &table,
                                    .row_count = 2,
@@ -61,13 +61,13 @@ static void row_end__a_score_below__counts_and_trains_one_column(void **state)
 {
     (void)state;
     assert_int_equal(columns(), 1);
-    step(0, 3, 1); /* 2 + 2 */
+    life_step(0, 3, 1); /* 2 + 2 */
     const struct row_counters c = row_counters_get(row[1] + DIM);
     assert_true(c.show == 3 && c.click == 1 && c.seen == 0 && !c.has_vector);
     assert_true(row[1][0] == 0.75f && row[1][1] == 0);
     assert_int_equal(columns(), 1);
     /* A period later half of it is left: 2 + 2. */
-    step(1, 2, 0);
+    life_step(1, 2, 0);
     assert_false(row_counters_get(row[1] + DIM).has_vector);
     assert_int_equal(row_counters_get(row[1] + DIM).seen, 1);
 }
@@ -76,14 +76,14 @@ static void row_end__the_score__gives_the_vector_of_the_key(void **state)
 {
     (void)state;
     float expected[DIM];
-    step(0, 5, 0);
+    life_step(0, 5, 0);
     assert_true(row_counters_get(row[1] + DIM).has_vector);
     random_fill(expected, DIM, INIT_NORMAL, 1, random_stream(3, RANDOM_ROW, 1), 9);
     assert_true(row[1][0] == 0.75f); /* what has been trained stays */
     assert_memory_equal(&row[1][1], &expected[1], (DIM - 1) * sizeof(float));
     assert_int_equal(columns(), DIM);
     row[1][2] = 0.5f;
-    step(0, 5, 5); /* once */
+    life_step(0, 5, 5); /* once */
     assert_true(row[1][2] == 0.5f);
     for (uint32_t i = 0; i < SPAN; i++) assert_true(row[0][i] == 0); /* another row */
 }
@@ -95,7 +95,7 @@ static void row_end__rows_that_do_not_count__stay(void **state)
     table.life.counts = 0;
     memcpy(before, row[1], sizeof before);
     assert_int_equal(columns(), DIM);
-    step(0, 50, 50);
+    life_step(0, 50, 50);
     assert_memory_equal(row[1], before, sizeof before);
 }
 

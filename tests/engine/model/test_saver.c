@@ -41,7 +41,7 @@ static struct trained {
 static uint32_t span_floats(uint32_t table) { return fixture_graph.tables[table].span_floats; }
 
 /* A step: every `stride`-th row and all of the dense part are changed. */
-static void step(uint32_t stride)
+static void train_step(uint32_t stride)
 {
     const struct graph_header *h = fixture_graph.header;
     for (uint32_t table = 0; table < TABLES; table++)
@@ -74,7 +74,7 @@ static void training_open(const char *name, uint64_t buffer_bytes)
     t.param = calloc(h->param_floats, sizeof *t.param);
     t.state = calloc(h->state_floats, sizeof *t.state);
     assert_true(t.param && t.state);
-    step(1);
+    train_step(1);
 }
 
 static void training_close(void)
@@ -146,7 +146,7 @@ static void saver__rows_change_while_it_writes__saves_them_as_they_were_at_begin
     training_open("beside", 1 << 20);
     for (uint32_t save = 0; save < 20; save++) {
         save_begin_kept();
-        for (uint32_t stride = 1; stride < 4; stride++) step(stride);
+        for (uint32_t stride = 1; stride < 4; stride++) train_step(stride);
         save_end_told();
         assert_saved();
     }
@@ -162,7 +162,7 @@ static void saver__buffer_is_full__who_changes_rows_waits_and_nothing_is_lost(vo
     training_open("full", 300);
     for (uint32_t save = 0; save < 50; save++) {
         save_begin_kept();
-        step(1);
+        train_step(1);
         has_waited |= save_end_told().wait_ms > 0;
         assert_saved();
     }
@@ -209,7 +209,7 @@ static void saver__saves_one_after_another__each_replaces_the_one_before(void **
     };
     training_open("chain", 1 << 20);
     for (uint32_t i = 0; i < sizeof saves / sizeof *saves; i++) {
-        step(saves[i].stride);
+        train_step(saves[i].stride);
         save_begin_kept();
         struct saver_done done = save_end_told();
         assert_int_equal(done.is_full, saves[i].is_full);
@@ -234,14 +234,14 @@ static void saver__disk_is_full__told_once_and_the_save_before_stays(void **stat
     save_end_told();
     char before[2048];
     snprintf(before, sizeof before, "%s", fixture_names(t.path));
-    step(1);
+    train_step(1);
 
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &unlimited), 0);
     limit = (struct rlimit){.rlim_cur = 4000, .rlim_max = unlimited.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
     assert_ok(saver_begin(t.saver, t.row_count, 0));
-    step(1); /* nobody waits for a saver that has given up */
+    train_step(1); /* nobody waits for a saver that has given up */
     saver_wait(t.saver);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &unlimited), 0);
 
@@ -251,7 +251,7 @@ static void saver__disk_is_full__told_once_and_the_save_before_stays(void **stat
     assert_message(t.path);
     assert_message("File too large");
     assert_false(saver_is_busy(t.saver));
-    step(1);
+    train_step(1);
     assert_string_equal(fixture_names(t.path), before);
     assert_saved();
     training_close();
@@ -345,7 +345,7 @@ static void saver_close__save_under_way__is_waited_for(void **state)
     (void)state;
     training_open("closed", 1 << 20);
     save_begin_kept();
-    step(3);
+    train_step(3);
     saver_close(t.saver);
     t.saver = NULL;
     assert_saved();
