@@ -59,7 +59,7 @@ static const struct cfg_key fc_keys[] = {
      .min = 1,
      .max = OP_COLS_MAX,
      .unit = "",
-     .meaning = "cuts the inputs into that many runs of equal length; "
+     .meaning = "cuts the inputs into this number of runs of equal length; "
                 "all go through the same weights, each to its own units outputs",
      .offset = offsetof(struct fc_keys, groups)},
     {.name = "activation",

@@ -17,7 +17,7 @@
  *     }
  *
  * device: "cpu", "cuda:N", "emu", "sim", "paced". k: dedicated units. replicas (cpu, sim, paced; default 1)
- * divides k: that many gangs of k / replicas units, each taking a micro-batch at a time. On another device a
+ * divides k: `replicas` gangs of k / replicas units, each taking a micro-batch at a time. On another device a
  * replica is a card, so `replicas` is k or not given. */
 #ifndef HETERPS_SCHED_PLAN_H
 #define HETERPS_SCHED_PLAN_H

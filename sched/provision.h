@@ -10,7 +10,7 @@
  * no greater throughput can be cheaper: price * k * ET(k) grows with k, so the sum over stages is a bound.
  * Allocates nothing; a few hundred steps of O(count). After 8,192 steps, which only limits of many thousands
  * allow, it halves ranges of tau by their bounds instead, looking at 384 at most: where several stages have
- * that many units, the result may be a unit of each away from the optimum. */
+ * more units, the result may be a unit of each away from the optimum. */
 struct cost_result provision_exact(const struct cost_model *model, struct cost_stage *stages, uint32_t count);
 /* The paper's provision: throughputs balanced by formula 12 (computation or communication, whichever binds),
  * the cost minimised over k_1 by Newton's method on its derivative within formula 13 and the limits, then

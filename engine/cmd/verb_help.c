@@ -44,8 +44,8 @@ const char help_of_words[] =
     "`heterps-run VERB --help`\n"
     "is `heterps-run help VERB`.";
 const char help_of_exits[] =
-    "0 done, 1 failed, 2 wrong command line, 75 another node is lost, 130 or 143 stopped by a signal\n"
-    "after saving, 141 nobody reads the output any more.";
+    "0 done, 1 failed, 2 wrong command line, 75 nodes were stopped, or too few are left: start again,\n"
+    "130 or 143 stopped by a signal after saving, 141 nobody reads the output any more.";
 
 static void verbs_print(void)
 {

@@ -141,7 +141,7 @@ static void text_tell(const struct work *w)
         log_result("stage    %s on %u %s: %.4g us an example, measured %.4g", stage->name, stage->units, stage->type,
                    stage->et * 1e6, stage->et_measured * 1e6);
         if (s + 1 == m->stage_count) continue;
-        log_result("cut      behind it: predicted %s, moved %s%s", words_size(bytes[0], stage->predicted_bytes),
+        log_result("cut      after it: predicted %s, moved %s%s", words_size(bytes[0], stage->predicted_bytes),
                    words_size(bytes[1], stage->moved_bytes),
                    stage->predicted_bytes == stage->moved_bytes ? " (the same number)" : "");
     }

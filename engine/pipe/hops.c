@@ -24,7 +24,7 @@ struct list {
     uint64_t *bytes; /* [slot_count]: of what has come                       */
 };
 
-/* The cut behind a stage; far: one of its two stages is here, the other on another node. */
+/* The cut after a stage; far: one of its two stages is here, the other on another node. */
 struct far_cut {
     bool is_far, is_behind; /* the stage in front of the cut is here */
     uint32_t node;

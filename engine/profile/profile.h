@@ -8,8 +8,8 @@
  *   others                               by declared rates (sched/estimate.h)                              declared
  *
  * Stored times of a cpu type with `slow` are multiplied by the factor of the layer's kind, unless they
- * were measured slowed. Stored times of a sim type are not, because a sim device itself takes that many
- * times as long as its plan says.
+ * were measured slowed. Stored times of a sim type are not, because a sim device itself takes the factor
+ * more time than its plan says.
  *
  * The numbers of a measured cpu type, for a layer and B_o examples on one core:
  *

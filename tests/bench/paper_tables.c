@@ -618,9 +618,9 @@ static const struct {
     const char *name;
     void (*print)(void);
     bool is_default;
-} tables[] = {{"times", times, false},     {"table2", table2, true},   {"table3", table3, true},
-              {"figure4", figure4, true},  {"figure5", figure5, true}, {"figure6", figure6, true},
-              {"figure7", figure7, true},  {"figure8", figure8, true}, {"figure9", figure9, true},
+} tables[] = {{"times", times_table, false}, {"table2", table2, true},   {"table3", table3, true},
+              {"figure4", figure4, true},    {"figure5", figure5, true}, {"figure6", figure6, true},
+              {"figure7", figure7, true},    {"figure8", figure8, true}, {"figure9", figure9, true},
               {"figure10", figure10, true}};
 #define TABLE_COUNT (sizeof tables / sizeof tables[0])
 

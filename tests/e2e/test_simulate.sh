@@ -99,7 +99,7 @@ check "people are told stages and cuts by the instance's names" \
     grep -qE '^stage    slot / emb\.\.pool on 9 core: [0-9.]+ us an example, measured' "$work/told"
 check "and how the figures compare" \
     grep -qE '^done     predicted [0-9,.]+ examples/s, measured [0-9,.]+ \([0-9.]+%\)' "$work/told"
-check "and that bytes are the same number" grep -qE '^cut      behind it: predicted .* \(the same number\)' "$work/told"
+check "and that bytes are the same number" grep -qE '^cut      after it: predicted .* \(the same number\)' "$work/told"
 
 # A plan on sim in training: two threads stand for 500 units.
 rows 640 "$work/train.tsv"

@@ -1,9 +1,11 @@
 // Rows a second that RocksDB gives by MultiGet in batches, to put beside tests/bench/store_bench.c.
 //
 //     g++ -O2 -o rows_rocksdb rows_rocksdb.cc -lrocksdb
-//     rows_rocksdb DIRECTORY ROWS RAM SECONDS [WHAT...]          WHAT: get:uniform, get:zipf, update:zipf; none: only makes the rows, once
+//     rows_rocksdb DIRECTORY ROWS RAM SECONDS [WHAT...]          WHAT: get:uniform, get:zipf, update:zipf;
+//                                                                none: only makes the rows, once
 //
-// RAM is its block cache; index, filters (10 bits a key) and write buffers come on top. Reads and writes pass the page cache by, there is no log.
+// RAM is its block cache; index, filters (10 bits a key) and write buffers come on top. Reads and writes pass
+// the page cache by, there is no log.
 #include <memory>
 #include <vector>
 
