@@ -157,7 +157,8 @@ check("no line ends in a blank", found(r"[ \t\r]+(?=\n)", text, "blank"))
 check("no tab", found(r"\t", text, "tab"))
 check("files end in one line feed", [f for f, t in text.items() if t and (not t.endswith("\n") or t.endswith("\n\n"))])
 check(f"no line of C or of a script runs past {COLUMNS} columns",
-      [f"{f}:{n}: {len(l)}" for f in code + scripts + [f for f in text if f.endswith(".cc")] for n, l in enumerate(lines[f], 1) if len(l) > COLUMNS])
+      [f"{f}:{n}: {len(l)}" for f in code + scripts + [f for f in text if f.endswith(".cc")]
+       for n, l in enumerate(lines[f], 1) if len(l) > COLUMNS])
 check("a comment behind code has one line and cuts no statement", [w for f in code for w in comments_torn(f)])
 check(f"no sentence of a comment runs past {WORDS} columns", [w for f in code for w in comments_wide(f)])
 check("never two empty lines in C", found(r"\n\n\n", code, "empty"))

@@ -18,7 +18,7 @@
 
 extern const struct home_kind cold_home;
 
-/* Rows that a table with spans of this length can have on a disk of this budget; 0: the disk budget is too small. */
+/* Rows that a table with spans of this length can have on a disk of this budget; 0: it is too small. */
 uint64_t cold_row_max(uint32_t span_floats, uint64_t disk_bytes);
 
 /* A batch may wait for an earlier batch to arrive. Enough batches may be under way to bring some
