@@ -1,15 +1,15 @@
 #!/bin/sh
 # Usage: sh tests/quality/nodes.sh [RUNS] [PROGRAM]       defaults: 100, ./heterps-run; SEED=N repeats a series;
 #                                                         MODEL=dense: numbers alone; MODEL=stay: rows that
-#                                                         stay; LONG=1: pauses of 10 to 60 s; VERBOSE=1: a line
-#                                                         a run
+#                                                         stay; LONG=1: pauses alone, of 10 to 60 s; VERBOSE=1:
+#                                                         a line a run
 # Trainings on 2 to 4 nodes over loopback, each of any lanes, or of none: then it serves rows and slices, alone or
 # with the others. One node is killed, or stands still for a while; or nothing happens, and nothing is saved. Each
 # training has to end with the bytes and the last figures of one node, of a table whose rows come and go. A third of
 # the moments are random. The others are of a kind that aim.py waits for, in turn: handshake, recovery (after another
 # kill, once there is a save), reading, rows, sums, update, save. Or one node is killed, and another when the one that
-# comes in its place waits. One training in five goes on from a day before (--continue), one in five from what another
-# number of nodes have left at a signal (--resume). Prints a line a wrong run, how many of each kind there were, and
+# comes in its place waits. One training in five goes on from a day before (--continue), one in five from what
+# 2 to 4 nodes have left at a signal (--resume). Prints a line a wrong run, how many of each kind there were, and
 # how often hit nodes were at what: a node may be at several things at once. Status 1 if a run was wrong.
 set -u
 runs=${1:-100} h=${2:-./heterps-run}
@@ -57,8 +57,8 @@ BEGIN {
         nodes = 2 + int(rand() * 3); lanes = lanes_of(nodes)
         what = rand() < 0.33 ? "any" : kind[1 + aimed++ % count]
         x = rand(); from = x < 0.2 ? "day" : x < 0.4 ? "half" : "new"
-        x = rand(); how = x < 0.1 && what == "any" && from == "new" ? "none" : x < 0.55 ? "kill" : "pause"
-        if (nodes > 2 && from == "new" && what == "any" && how != "none" && rand() < 0.5) {
+        x = rand(); how = x < 0.1 && what == "any" && from == "new" ? "none" : x < 0.55 && !long ? "kill" : "pause"
+        if (nodes > 2 && from == "new" && what == "any" && how != "none" && !long && rand() < 0.5) {
             what = "replaced"; how = "kill"
         }
         print nodes, int(rand() * 4), 0.1 + rand() * 1.5, how, long ? 10 + rand() * 50 : 0.1 + rand() * 3, lanes,

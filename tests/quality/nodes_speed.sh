@@ -14,6 +14,7 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 work=$(mktemp -d "${TMPDIR:-/tmp}/speed.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
+[ -x /usr/bin/time ] || { echo 'nodes_speed.sh: there is no /usr/bin/time here (Debian: time)' >&2; exit 77; }
 export HETERPS_GPU=off LC_ALL=C
 awk '$1 >= 1 { print "warning: other programs keep this machine busy (load " $1 "): the ratios will swing" }' \
     /proc/loadavg >&2
@@ -41,8 +42,12 @@ one_round() { # ROUND MODEL
     for n in $order; do
         echo "$n $(taken "$n" "$2.bin" 1) $(taken "$n" "$2.bin" $((passes + 1)))"
     done | awk -v examples=$((rows * passes)) -v model="$2" '
+        NF != 5 || $4 <= $2 || $5 <= $3 { exit failed = 1 }
         { rate[$1] = examples / ($4 - $2); cpu[$1] = ($5 - $3) / examples }
-        END { print model, rate[1], rate[2], rate[2] / rate[1], cpu[1] / cpu[2] }' >>rounds
+        END {
+            if (failed || NR != 2) { print "not ok: a run has failed, or was too short" >"/dev/stderr"; exit 1 }
+            print model, rate[1], rate[2], rate[2] / rate[1], cpu[1] / cpu[2]
+        }' >>rounds
 }
 for round in $(seq "$rounds"); do for model in ctrdnn ctrdnn2; do one_round "$round" $model; done; done
 median() { sort -g | awk '{ x[NR] = $1 } END { print NR % 2 ? x[(NR + 1) / 2] : (x[NR / 2] + x[NR / 2 + 1]) / 2 }'; }
