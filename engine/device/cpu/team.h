@@ -32,7 +32,7 @@ void team_close(struct team *team);
 /* Sets whether waiting members spin before they sleep; at first they do unless they outnumber the
  * processors. Call between runs. */
 void team_spin_set(struct team *team, bool spins);
-/* The number of members that a run is worth cutting for now: all, or one
+/* The number of members that a run is worth cutting for at the moment: all, or one
  * (team_helper_away_set). It may change at any time. */
 uint32_t team_member_count(const struct team *team);
 
