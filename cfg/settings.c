@@ -32,20 +32,23 @@ const char *const settings_kinds[] = {"model", "data",  "train", "eval",    "che
 
 const char *const settings_named_kinds[] = {"table", "column", "vocabulary", "candidates", NULL};
 
-/* The keys of all once-only sections, each section's together, and in section_kinds
- * the kind of each key's section. */
-static const struct cfg_key section_keys[] = {
-#define KEY(SECTION, NAME, TYPE, FALLBACK, MIN, MAX, UNIT, CHOICES, MEANING, ...)                                      \
-    {.name = #NAME,                                                                                                    \
-     .type = CFG_##TYPE,                                                                                               \
+/* A row of the tables below, from the columns of cfg/keys.def. */
+#define ROW(NAME, TYPE, OFFSET, FALLBACK, MIN, MAX, UNIT, CHOICES, MEANING, ...)                                       \
+    {.name = NAME,                                                                                                     \
+     .type = TYPE,                                                                                                     \
      .fallback = FALLBACK,                                                                                             \
      .min = MIN,                                                                                                       \
      .max = MAX,                                                                                                       \
      .unit = UNIT,                                                                                                     \
      .meaning = MEANING,                                                                                               \
-     .offset = offsetof(struct settings, SECTION##_##NAME),                                                            \
+     .offset = OFFSET,                                                                                                 \
      .choices = CHOICES,                                                                                               \
      ##__VA_ARGS__},
+
+/* The keys of all once-only sections, each section's together, and in section_kinds
+ * the kind of each key's section. */
+static const struct cfg_key section_keys[] = {
+#define KEY(SECTION, NAME, TYPE, ...) ROW(#NAME, CFG_##TYPE, offsetof(struct settings, SECTION##_##NAME), __VA_ARGS__)
 #include "cfg/keys.def"
 };
 static const char *const section_kinds[] = {
@@ -53,17 +56,7 @@ static const char *const section_kinds[] = {
 #include "cfg/keys.def"
 };
 /* The keys of sections with names. */
-#define NAMED(OF, NAME, TYPE, FALLBACK, MIN, MAX, UNIT, CHOICES, MEANING, ...)                                         \
-    {.name = #NAME,                                                                                                    \
-     .type = CFG_##TYPE,                                                                                               \
-     .fallback = FALLBACK,                                                                                             \
-     .min = MIN,                                                                                                       \
-     .max = MAX,                                                                                                       \
-     .unit = UNIT,                                                                                                     \
-     .meaning = MEANING,                                                                                               \
-     .offset = offsetof(struct OF, NAME),                                                                              \
-     .choices = CHOICES,                                                                                               \
-     ##__VA_ARGS__},
+#define NAMED(OF, NAME, TYPE, ...) ROW(#NAME, CFG_##TYPE, offsetof(struct OF, NAME), __VA_ARGS__)
 static const struct cfg_key table_keys[] = {
 #define TABLE_KEY(...) NAMED(table_settings, __VA_ARGS__)
 #include "cfg/keys.def"
