@@ -3,6 +3,8 @@
 
 #include "engine/base/fmath.h"
 #include "gpu/ops.h"
+#include "graph/node_walk.h"
+#include "graph/op_rules.h"
 
 /* --- of two numbers ------------------------------------------------------------------------------- */
 
@@ -58,6 +60,50 @@ GPU_RUN(softmax_loss_forward) { return log_loss_run(w, c, n, op_in(c, n, 1), (st
 GPU_RUN(softmax_loss_backward) { return log_loss_run_back(w, c, n, op_in(c, n, 1), (struct view){0}); }
 GPU_RUN(sampled_softmax_forward) { return log_loss_run(w, c, n, (struct view){0}, op_in(c, n, 1)); }
 GPU_RUN(sampled_softmax_backward) { return log_loss_run_back(w, c, n, (struct view){0}, op_in(c, n, 1)); }
+
+/* --- of a tree's nodes -------------------------------------------------------------------------------- */
+
+static uint32_t nodes_max(const struct graph *g, const struct graph_node *n)
+{
+    return g->fields[g->tensors[g->args[n->arg_begin + 1]].cols].ids_max;
+}
+
+uint32_t gpu_softmax_nodes_micro_word_count(const struct graph *g, const struct graph_node *n)
+{
+    return g->header->micro * nodes_max(g, n);
+}
+
+uint32_t gpu_softmax_nodes_micro_words_fill(const struct op_context *c, const struct graph_node *n, uint32_t core_count,
+                                            uint32_t *words)
+{
+    const uint32_t nodes = nodes_max(c->graph, n), classes = op_predict_cols(c->graph, n),
+                   count = c->batch->example_count * nodes;
+    (void)core_count;
+    for (uint32_t i = 0; i < count; i++) words[i] = NODE_NONE;
+    for (uint32_t b = 0; b < c->batch->example_count; b++)
+        for (struct node_walk walk = node_walk_begin(c, n, b); node_walk_next(&walk);) {
+            const uint32_t target = label_class(walk.number, classes);
+            words[b * nodes + walk.place] = target == GRAPH_NONE ? NODE_STRANGE : target;
+        }
+    return count;
+}
+
+GPU_RUN(softmax_nodes_forward)
+{
+    return GPU_WARPS(w, node_loss_forward, .x = gpu_in_of(op_in(c, n, 0)), .words = w->micro_words[n - c->graph->nodes],
+                     .weight = c->batch->weight, .saved = gpu_out_of(op_saved(c, n, 0)),
+                     .out = gpu_out_of(op_out(c, n)), .nodes = nodes_max(c->graph, n),
+                     .classes = op_predict_cols(c->graph, n), .scale = GPU_ATTR(loss_attr, n).weight);
+}
+GPU_RUN(softmax_nodes_backward)
+{
+    const struct view dx = op_din(c, n, 0);
+    if (dx.data == NULL) return ST_OK;
+    return GPU_EACH(w, node_loss_backward, nodes_max(c->graph, n), .x = gpu_in_of(op_in(c, n, 0)),
+                    .words = w->micro_words[n - c->graph->nodes], .weight = c->batch->weight, .dx = gpu_out_of(dx),
+                    .nodes = nodes_max(c->graph, n), .classes = op_predict_cols(c->graph, n),
+                    .adds = op_din_adds(c, n, 0), .scale = GPU_ATTR(loss_attr, n).weight);
+}
 
 static float nce_log_k(const struct op_context *c, const struct graph_node *n)
 {

@@ -94,6 +94,57 @@ KERNEL(log_loss_backward)
     }
 }
 
+/* A node's greatest score, and the sum of exp(score - greatest). */
+DEVICE float node_sum(const float *x, uint32_t classes, float *greatest)
+{
+    float sum = 0;
+    *greatest = x[0];
+    for (uint32_t j = 1; j < classes; j++) *greatest = x[j] > *greatest ? x[j] : *greatest;
+    for (uint32_t j = 0; j < classes; j++) sum += gpu_exp(x[j] - *greatest);
+    return sum;
+}
+
+KERNEL(node_loss_forward)
+{
+    EACH_EXAMPLE(b)
+    {
+        float loss = 0;
+        for (uint32_t node = threadIdx.x; node < a.nodes; node += WARP_LANES) {
+            const uint32_t target = a.words[(size_t)b * a.nodes + node];
+            const float *x = in_row(a.x, b) + (size_t)node * a.classes;
+            float greatest;
+            if (target == NODE_NONE) continue;
+            if (target == NODE_STRANGE) {
+                loss = NOT_NUM;
+                continue;
+            }
+            const float sum = node_sum(x, a.classes, &greatest);
+            loss += gpu_log(sum) - (x[target] - greatest);
+        }
+        loss = warp_sum(loss);
+        if (threadIdx.x == 0) {
+            *out_row(a.saved, b) = loss;
+            *out_row(a.out, b) = scale_of(a.weight, a.scale, b) * loss;
+        }
+    }
+}
+
+KERNEL(node_loss_backward)
+{
+    EACH_EXAMPLE(b)
+    EACH_COL(node, a.nodes)
+    {
+        const uint32_t target = a.words[(size_t)b * a.nodes + node];
+        const float *x = in_row(a.x, b) + (size_t)node * a.classes, scale = scale_of(a.weight, a.scale, b);
+        float *dx = out_row(a.dx, b) + (size_t)node * a.classes, greatest = 0;
+        const float sum = target == NODE_NONE ? 1 : node_sum(x, a.classes, &greatest);
+        for (uint32_t j = 0; j < a.classes; j++) {
+            const float p = target == NODE_NONE ? 0 : __fdiv_rn(gpu_exp(x[j] - greatest), sum);
+            grad_put(&dx[j], target == NODE_NONE ? 0 : scale * (p - (j == target ? 1 : 0)), a.adds);
+        }
+    }
+}
+
 DEVICE float nce_logit(const float *x, const float *q, uint32_t j, float log_k, uint32_t corrects)
 {
     return corrects ? x[j] - (q[j] + log_k) : x[j];

@@ -42,6 +42,28 @@ struct log_loss_backward_args {
     uint32_t cols, adds;
     float scale;
 };
+/* Cross-entropy at each node of an example's tree, summed over the nodes. words: [B, nodes], the class of each
+ * place, which kernels get from the host. Forward a warp an example. */
+#define NODE_NONE    0xffffffffu /* the node has no number, or there is no node */
+#define NODE_STRANGE 0xfffffffeu /* its number is no class */
+struct node_loss_forward_args {
+    const struct gpu_now *now;
+    struct gpu_in x;
+    const uint32_t *words;
+    const float *weight;
+    struct gpu_out saved, out;
+    uint32_t nodes, classes;
+    float scale;
+};
+struct node_loss_backward_args {
+    const struct gpu_now *now;
+    struct gpu_in x;
+    const uint32_t *words;
+    const float *weight;
+    struct gpu_out dx;
+    uint32_t nodes, classes, adds;
+    float scale;
+};
 /* nce: log_k = log(negatives) + log_z. Forward a warp an example. */
 struct nce_forward_args {
     const struct gpu_now *now;

@@ -89,6 +89,44 @@ DEVICE float gpu_tanh(float x)
     return x < 0 ? -y : y;
 }
 
+/* cos(2 pi x) for x in [-1, 1], as fmath_cos2pi() of engine/base/fmath.c: the same bits. */
+DEVICE double gpu_cos2pi(double x)
+{
+    const double quarter = 4 * x + 6755399441055744.0 - 6755399441055744.0; /* nearest, by adding 1.5 * 2^52 */
+    const double t = (x - 0.25 * quarter) * 6.28318530717958647692, t2 = t * t;
+    const uint32_t turn = (uint32_t)(int32_t)quarter & 3;
+    const double cosine[] = {1.0,
+                             -1.0 / 2,
+                             1.0 / 24,
+                             -1.0 / 720,
+                             1.0 / 40320,
+                             -1.0 / 3628800,
+                             1.0 / 479001600,
+                             -1.0 / 87178291200.0,
+                             1.0 / 20922789888000.0},
+                 sine[] = {1.0,
+                           -1.0 / 6,
+                           1.0 / 120,
+                           -1.0 / 5040,
+                           1.0 / 362880,
+                           -1.0 / 39916800,
+                           1.0 / 6227020800.0,
+                           -1.0 / 1307674368000.0,
+                           1.0 / 355687428096000.0};
+    double sum = turn & 1 ? sine[8] : cosine[8];
+    UNROLL for (uint32_t i = 8; i > 0; i--) sum = sum * t2 + (turn & 1 ? sine[i - 1] : cosine[i - 1]);
+    if (turn & 1) sum *= t;
+    return turn == 1 || turn == 2 ? -sum : sum;
+}
+/* sin and cos of any angle, as cell_turn() of graph/cell.h. */
+DEVICE float gpu_turn(float x, double quarters)
+{
+    const double turns = (double)x * 0.15915494309189533577 + quarters;
+    return (float)gpu_cos2pi(turns - rint(turns));
+}
+DEVICE float gpu_sin(float x) { return gpu_turn(x, -0.25); }
+DEVICE float gpu_cos(float x) { return gpu_turn(x, 0); }
+
 /* enum activation of graph/op.h. The first three without a branch: a jump through a table
  * takes longer than everything else. */
 DEVICE float gpu_activation(uint32_t activation, float slope, float x)

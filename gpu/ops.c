@@ -90,3 +90,15 @@ void gpu_node_words_fill(const struct graph *g, const struct graph_node *n, uint
 {
     if (gpu_op_table[n->op].words_fill) gpu_op_table[n->op].words_fill(g, n, words);
 }
+
+uint32_t gpu_micro_words(const struct graph *g, const struct graph_node *n)
+{
+    const struct gpu_op *op = &gpu_op_table[n->op];
+    return op->micro_word_count ? op->micro_word_count(g, n) : 0;
+}
+
+uint32_t gpu_micro_words_fill(const struct gpu *gpu, const struct op_context *c, const struct graph_node *n,
+                              uint32_t *words)
+{
+    return gpu_op_table[n->op].micro_words_fill(c, n, gpu->core_count, words);
+}

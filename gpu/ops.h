@@ -18,8 +18,9 @@ struct gpu_work {
     const struct graph *graph;
     float *scratch; /* of the stream: sums in parts; [scratch_floats], at least gpu_scratch_floats(graph) */
     size_t scratch_floats;
-    struct gpu_blas *blas;             /* or NULL: kernels of gpu/product.c compute every product */
-    const uint32_t *const *node_words; /* [forward_count]: in memory of the card (gpu_node_words_fill), or NULL */
+    struct gpu_blas *blas;              /* or NULL: kernels of gpu/product.c compute every product */
+    const uint32_t *const *node_words;  /* [forward_count]: in memory of the card (gpu_node_words_fill), or NULL */
+    const uint32_t *const *micro_words; /* likewise, of the micro-batch (gpu_micro_words_fill) */
 };
 
 /* Gives the stream the launches of one node (the forward node in both passes). All memory in the context is
@@ -34,6 +35,11 @@ struct gpu_op {
     bool (*is_rounded)(const struct graph_node *n);
     uint32_t (*word_count)(const struct graph *g, const struct graph_node *n);
     void (*words_fill)(const struct graph *g, const struct graph_node *n, uint32_t *words);
+    /* What the host tells of each micro-batch, and room behind it for what that needs: gpu_micro_words. */
+    uint32_t (*micro_word_count)(const struct graph *g, const struct graph_node *n);
+    uint32_t (*micro_words_fill)(const struct op_context *c, const struct graph_node *n, uint32_t core_count,
+                                 uint32_t *words);
+    bool has_own_saved; /* what it saves is laid out for cards alone */
 };
 extern const struct gpu_op gpu_op_table[OP_ID_COUNT];
 #define GPU_OP(id, ...) gpu_op_run gpu_##id##_forward, gpu_##id##_backward;
@@ -43,6 +49,15 @@ MUST_USE status gpu_interact_check(const struct graph *g, const struct graph_nod
 size_t gpu_fc_scratch_floats(const struct graph *g, const struct graph_node *n);
 size_t gpu_batch_norm_scratch_floats(const struct graph *g, const struct graph_node *n);
 bool gpu_fc_is_rounded(const struct graph_node *n);
+size_t gpu_tree_scratch_floats(const struct graph *g, const struct graph_node *n);
+uint32_t gpu_tree_word_count(const struct graph *g, const struct graph_node *n);
+void gpu_tree_words_fill(const struct graph *g, const struct graph_node *n, uint32_t *words);
+uint32_t gpu_tree_micro_word_count(const struct graph *g, const struct graph_node *n);
+uint32_t gpu_tree_micro_words_fill(const struct op_context *c, const struct graph_node *n, uint32_t core_count,
+                                   uint32_t *words);
+uint32_t gpu_softmax_nodes_micro_word_count(const struct graph *g, const struct graph_node *n);
+uint32_t gpu_softmax_nodes_micro_words_fill(const struct op_context *c, const struct graph_node *n, uint32_t core_count,
+                                            uint32_t *words);
 uint32_t gpu_embed_bag_word_count(const struct graph *g, const struct graph_node *n);
 void gpu_embed_bag_words_fill(const struct graph *g, const struct graph_node *n, uint32_t *words);
 /* A function of the table, and the attributes of its node. */
@@ -74,6 +89,12 @@ bool gpu_node_wants_library(const struct gpu *gpu, const struct graph_node *n);
 /* Words of an op's node that are known beforehand: their count, and the words. */
 uint32_t gpu_node_words(const struct graph *g, const struct graph_node *n);
 void gpu_node_words_fill(const struct graph *g, const struct graph_node *n, uint32_t *words);
+/* Words of a micro-batch that its structures give, trees for example: room for them in memory of the host,
+ * 0: the op has none; and the words, of which the first [returned] go to the card before the node's forward
+ * pass. c: the host's context. */
+uint32_t gpu_micro_words(const struct graph *g, const struct graph_node *n);
+uint32_t gpu_micro_words_fill(const struct gpu *gpu, const struct op_context *c, const struct graph_node *n,
+                              uint32_t *words);
 
 /* The updates of graph/device.h; all that they point to, even lists of pointers, is the card's memory. */
 /* The sums of the first weight lie sums_begin floats behind the lanes' pointers. */
@@ -102,6 +123,20 @@ size_t gpu_factors_floats(uint32_t rows, uint32_t cols, uint32_t terms);
 MUST_USE status gpu_factors_prepare(const struct gpu_work *w, const struct gpu_blas_product *p, uint32_t precision,
                                     bool for_library, struct gpu_blas_product *ready);
 MUST_USE status gpu_product(const struct gpu_work *w, const struct gpu_blas_product *product, uint32_t precision);
+
+/* result [rows, cols] += left^T right, of float32, over terms that the card alone knows. left: [terms, rows],
+ * right: [terms, cols], both from the first row that there may be on; result: contiguous. The parts in which
+ * it is summed follow from terms_max, so the bits follow from the terms and the card. */
+struct gpu_terms_product {
+    const float *left, *right;
+    uint32_t left_stride, right_stride; /* floats */
+    uint32_t rows, cols;
+    const uint32_t *range; /* of the card: the terms are rows range[0], …, range[1] - 1 */
+    uint32_t terms_max;
+    float *result, *scratch;
+    size_t scratch_floats;
+};
+MUST_USE status gpu_terms_product(const struct gpu_work *w, const struct gpu_terms_product *product);
 
 static inline struct gpu_in gpu_in_of(struct view v) { return (struct gpu_in){v.data, v.stride}; }
 static inline struct gpu_out gpu_out_of(struct view v) { return (struct gpu_out){v.data, v.stride}; }

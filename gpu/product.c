@@ -409,10 +409,12 @@ static status dweight_own(struct fc *fc, struct product_args *args)
     if (parts > most) parts = most;
     if (parts <= 1) {
         args->part_terms = fc->M;
+        args->parts = 1;
         return product_run(fc, DWEIGHT, t, 1, args);
     }
     args->part_terms = divide_up(fc->M, parts);
     parts = divide_up(fc->M, args->part_terms);
+    args->parts = parts;
     args->result.data = fc->scratch.at;
     args->adds = false;
     TRY(product_run(fc, DWEIGHT, t, parts, args));
@@ -506,6 +508,30 @@ status gpu_product(const struct gpu_work *w, const struct gpu_blas_product *p, u
     }
     if (pass == DWEIGHT) return fc.is_packed ? dweight_packed(&fc, &args) : dweight_own(&fc, &args);
     return product_run(&fc, pass, tile_choose(fc.kind, p->rows, p->cols, 1), 1, &args);
+}
+
+status gpu_terms_product(const struct gpu_work *w, const struct gpu_terms_product *p)
+{
+    struct fc fc = {.w = w,
+                    .attr = {.groups = 1},
+                    .M = p->terms_max,
+                    .K = p->rows,
+                    .N = p->cols,
+                    .kind = FACTOR_F32,
+                    .scratch = {p->scratch, p->scratch_floats}};
+    const struct view left = {.data = (float *)(uintptr_t)p->left, .cols = p->rows, .stride = p->left_stride},
+                      right = {.data = (float *)(uintptr_t)p->right, .cols = p->cols, .stride = p->right_stride};
+    struct product_args args = {.now = w->now,
+                                .left = factor_of(left, p->rows, 1),
+                                .right = factor_of(right, p->cols, 1),
+                                .result = {p->result, p->cols, p->cols, 1, p->cols % 4 == 0},
+                                .range = p->range,
+                                .rows = p->rows,
+                                .cols = p->cols,
+                                .terms = p->terms_max,
+                                .groups = 1,
+                                .adds = true};
+    return dweight_own(&fc, &args);
 }
 
 /* din, dweight: complete but for dz; one may be NULL. out: dz is multiplied by the

@@ -77,10 +77,13 @@ struct product_args {
     struct product_result result; /* dweight: [part][rows, cols], contiguous */
     struct product_factor output; /* of the layer before; din, with activation */
     const float *bias;            /* [cols] or NULL; forward */
+    const uint32_t *range;        /* dweight: the terms are rows range[0], …, range[1] - 1; NULL: the micro-batch's */
     uint32_t rows, cols, terms;   /* of the one that depends on the micro-batch: its greatest value */
     uint32_t groups, activation, adds, part_terms;
     float slope;
-    uint32_t pass, parts; /* for kernels of packed factors, whose blocks go through all tiles of all parts */
+    /* for kernels of packed factors, whose blocks go through all tiles of all parts; parts: also with a range,
+     * which they cut evenly */
+    uint32_t pass, parts;
 };
 
 struct factor_prepare_args {

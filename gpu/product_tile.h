@@ -33,6 +33,10 @@ DEVICE struct product_piece piece_at(const struct product_args *a, const uint32_
         (band + within % height) * row_side, within / height * col_side, a->rows, a->cols, 0, a->terms, part};
     if (pass != PASS_OF_DWEIGHT) {
         p.rows = micro_rows;
+    } else if (a->range) {
+        const uint32_t each = (a->range[1] - a->range[0] + a->parts - 1) / a->parts;
+        p.begin = a->range[0] + part * each;
+        p.end = p.begin + each < a->range[1] ? p.begin + each : a->range[1];
     } else {
         p.begin = part * a->part_terms;
         p.end = p.begin + a->part_terms < micro_rows ? p.begin + a->part_terms : micro_rows;

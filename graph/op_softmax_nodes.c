@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "engine/base/fmath.h"
-#include "engine/base/tree.h"
+#include "graph/node_walk.h"
 #include "graph/op_rules.h"
 
 static const struct cfg_key softmax_nodes_keys[] = {LOSS_WEIGHT_KEY};
@@ -55,41 +55,13 @@ static struct node_scores scores_sum(const float *x, uint32_t classes)
     return scores;
 }
 
-/* A walk over an example's nodes, from the last one on; place: that of the node's scores. */
-struct node_walk {
-    const uint64_t *key;
-    uint32_t left, place;
-    float number; /* NaN: none */
-};
-
-static struct node_walk walk_begin(const struct op_context *c, const struct graph_node *n, uint32_t b)
-{
-    const struct micro_batch *m = c->batch;
-    uint32_t home = b * c->graph->field_count + c->graph->tensors[op_arg(c, n, 1)].cols;
-    return (struct node_walk){
-        .key = m->key + m->key_begin[home], .left = m->key_begin[home + 1] - m->key_begin[home], .place = UINT32_MAX};
-}
-
-static bool walk_next(struct node_walk *w)
-{
-    while (w->left > 0) {
-        uint64_t key = w->key[--w->left];
-        if (key & TREE_AGAIN) continue;
-        const uint32_t bits = (uint32_t)(key >> TREE_NUMBER_SHIFT);
-        memcpy(&w->number, &bits, sizeof bits);
-        w->place++;
-        if (!isnan(w->number)) return true;
-    }
-    return false;
-}
-
 void op_softmax_nodes_forward(const struct op_context *c, const struct graph_node *n)
 {
     struct view in = op_in(c, n, 0), out = op_out(c, n), saved = op_saved(c, n, 0);
     const uint32_t classes = op_predict_cols(c->graph, n);
     for (uint32_t b = 0; b < out.rows; b++) {
         double loss = 0;
-        for (struct node_walk w = walk_begin(c, n, b); walk_next(&w);) {
+        for (struct node_walk w = node_walk_begin(c, n, b); node_walk_next(&w);) {
             struct node_scores scores = scores_sum(view_row(in, b) + (size_t)w.place * classes, classes);
             uint32_t target = label_class(w.number, classes);
             loss += target == GRAPH_NONE ? (double)NAN
@@ -108,7 +80,7 @@ void op_softmax_nodes_backward(const struct op_context *c, const struct graph_no
     for (uint32_t b = 0; b < in.rows; b++) {
         double scale = (double)loss_scale(c, n, b);
         if (!op_din_adds(c, n, 0)) memset(view_row(din, b), 0, din.cols * sizeof *din.data);
-        for (struct node_walk w = walk_begin(c, n, b); walk_next(&w);) {
+        for (struct node_walk w = node_walk_begin(c, n, b); node_walk_next(&w);) {
             const size_t at = (size_t)w.place * classes;
             struct node_scores scores = scores_sum(view_row(in, b) + at, classes);
             uint32_t target = label_class(w.number, classes);

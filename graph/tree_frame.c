@@ -5,10 +5,8 @@
 #include <stddef.h>
 #include <string.h>
 
-void tree_frame_layout(struct tree_frame *f, struct layout *l, const struct cells *cells, uint32_t batching,
-                       uint32_t examples, uint32_t key_max)
+static void lists_layout(struct tree_frame *f, struct layout *l, size_t nodes, uint32_t examples)
 {
-    const size_t nodes = (size_t)examples * key_max, units = cells->units;
     LAYOUT_TAKE(l, f->nodes.kind, nodes);
     LAYOUT_TAKE(l, f->nodes.number, nodes);
     LAYOUT_TAKE(l, f->nodes.word, nodes);
@@ -28,6 +26,13 @@ void tree_frame_layout(struct tree_frame *f, struct layout *l, const struct cell
     LAYOUT_TAKE(l, f->batch_begin, nodes + examples);
     LAYOUT_TAKE(l, f->batch, nodes);
     LAYOUT_TAKE(l, f->batch_count, 1);
+}
+
+void tree_frame_layout(struct tree_frame *f, struct layout *l, const struct cells *cells, uint32_t batching,
+                       uint32_t examples, uint32_t key_max)
+{
+    const size_t nodes = (size_t)examples * key_max, units = cells->units;
+    lists_layout(f, l, nodes, examples);
     LAYOUT_TAKE(l, f->reg, nodes * cells->register_count * units);
     LAYOUT_TAKE(l, f->dreg, nodes * cells->register_count * units);
     LAYOUT_TAKE(l, f->edge, nodes * cells->edge_count * units);
@@ -175,37 +180,66 @@ void tree_batches_set(struct tree_run *r, const uint32_t *order, const uint32_t 
 
 /* --- a pass ----------------------------------------------------------------------------------- */
 
-static void run_open(struct tree_run *r, const struct op_context *c, const struct graph_node *n)
+void tree_cells_open(struct tree_run *r, const struct graph *g, const struct graph_node *n)
 {
     memset(r, 0, offsetof(struct tree_run, param));
-    r->c = c;
     r->n = n;
     memcpy(&r->attr, n->attr, sizeof r->attr);
     r->cells = (struct cells){
         .units = r->attr.units, .word_cols = n->input_count > 1 ? r->attr.dim : 0, .state_count = r->attr.state_count};
-    const uint32_t *at = c->graph->args + n->program_begin, *end = at + tree_cell_words(n);
+    const uint32_t *at = g->args + n->program_begin, *end = at + tree_cell_words(n);
     CHECK(cells_check(&r->cells, at, tree_cell_words(n)) == ST_OK);
     for (uint32_t k = 0, param = 0; k < r->cells.kind_count; k++) {
         CHECK(cell_view_next(&at, end, &r->view[k]));
         r->param[k] = param;
         param += 2 * r->view[k].cell->product_count;
     }
-    uint32_t key_max = c->graph->fields[c->graph->tensors[op_arg(c, n, 0)].cols].ids_max;
+}
+
+static uint32_t key_max_of(const struct op_context *c, const struct graph_node *n)
+{
+    return c->graph->fields[c->graph->tensors[op_arg(c, n, 0)].cols].ids_max;
+}
+
+void tree_frame_open(struct tree_run *r, const struct op_context *c, const struct graph_node *n)
+{
+    tree_cells_open(r, c->graph, n);
+    r->c = c;
     struct layout l = {.base = (uint8_t *)op_saved(c, n, 0).data};
-    tree_frame_layout(&r->frame, &l, &r->cells, r->attr.batching, c->batch->example_count, key_max);
+    tree_frame_layout(&r->frame, &l, &r->cells, r->attr.batching, c->batch->example_count, key_max_of(c, n));
     CHECK(l.bytes <= (size_t)c->batch->example_count * op_saved(c, n, 0).stride * sizeof(float));
+}
+
+size_t tree_lists_bytes(uint32_t examples, uint32_t key_max)
+{
+    struct tree_frame unused;
+    struct layout sum = {0};
+    lists_layout(&unused, &sum, (size_t)examples * key_max, examples);
+    return sum.bytes;
+}
+
+void tree_lists_make(struct tree_run *r, const struct op_context *c, const struct graph_node *n, void *memory)
+{
+    const uint32_t examples = c->batch->example_count;
+    struct layout l = {.base = memory};
+    tree_cells_open(r, c->graph, n);
+    r->c = c;
+    lists_layout(&r->frame, &l, (size_t)examples * key_max_of(c, n), examples);
+    r->frame.sum_order = r->frame.node_at;
+    nodes_read(r);
+    rows_number(&r->frame, r->cells.kind_count);
 }
 
 void tree_forward_begin(struct tree_run *r, const struct op_context *c, const struct graph_node *n)
 {
-    run_open(r, c, n);
+    tree_frame_open(r, c, n);
     nodes_read(r);
     rows_number(&r->frame, r->cells.kind_count);
 }
 
 void tree_backward_begin(struct tree_run *r, const struct op_context *c, const struct graph_node *n)
 {
-    run_open(r, c, n);
+    tree_frame_open(r, c, n);
     r->frame.nodes.count = r->frame.first[c->batch->example_count];
     struct view dx = n->input_count > 1 ? op_din(c, n, 1) : (struct view){0};
     r->has_dx = dx.data != NULL;

@@ -50,6 +50,14 @@ struct tree_run {
     uint32_t param[TREE_KINDS_MAX]; /* of its first product */
     struct cell_view view[TREE_KINDS_MAX];
 };
+/* Opens the node's cells alone: no nodes, no frame. */
+void tree_cells_open(struct tree_run *run, const struct graph *g, const struct graph_node *n);
+/* Opens cells and frame: where everything lies in the tensor that the op saves. Reads nothing there. */
+void tree_frame_open(struct tree_run *run, const struct op_context *c, const struct graph_node *n);
+/* The nodes of the micro-batch and their rows by height, without any values, in memory of the caller, which is
+ * aligned to a cache line: of `examples` of at most key_max keys each. For devices with memory of their own. */
+size_t tree_lists_bytes(uint32_t examples, uint32_t key_max);
+void tree_lists_make(struct tree_run *run, const struct op_context *c, const struct graph_node *n, void *memory);
 /* Reads the nodes of the micro-batch and numbers their rows. */
 void tree_forward_begin(struct tree_run *run, const struct op_context *c, const struct graph_node *n);
 /* Other batches than by height: in the order of time, batch b of nodes order[batch_begin[b]], … up to

@@ -63,6 +63,9 @@ int main(int argc, char **argv)
     printf("# card %u: %s; cuBLASLt: %s\n", index, facts.name, blas ? gpu_blas_library(&why) : why);
     for (size_t i = 0; i < OP_TEXT_COUNT; i++)
         CHECK_THAT(op_texts[i].name, ok(text_run(&op_texts[i], EXAMPLES, 1)); ok(text_run(&op_texts[i], 1, 2)));
+    for (size_t i = 0; i < TREE_TEXT_COUNT; i++)
+        CHECK_THAT(tree_texts[i].name, ok(text_run(&tree_texts[i], EXAMPLES, 1)); ok(text_run(&tree_texts[i], 1, 2)));
+    CHECK_THAT("wide_trees", ok(wide_trees_run(1)));
     CHECK_THAT("wide", ok(text_run(&wide, 200, 3)));
     CHECK_THAT("edges", edges_run(8));
     const double f32_worst = error_worst;

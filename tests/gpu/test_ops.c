@@ -74,9 +74,16 @@ static void gpu_op__text__equals_reference(void **state)
     ok(text_run(*state, EXAMPLES - 5, 2));
 }
 
+/* Trees, of several seeds: forests, graphs, no nodes. */
+static void gpu_op__trees__equals_reference(void **state)
+{
+    for (uint32_t examples = 1; examples <= EXAMPLES; examples++) ok(text_run(*state, examples, examples));
+}
+
 static void gpu_op__wide__equals_reference(void **state)
 {
     (void)state;
+    ok(wide_trees_run(1));
     edges_run(8); /* not wide, but outside what gradients are tried on, too */
     ok(text_run(&wide, 200, 3));
     ok(text_run(&wide, 70, 4));
@@ -133,6 +140,8 @@ static void gpu_op__barrier_dropped__is_found(void **state)
         emu_drop(sites[i]);
         status st = ST_OK;
         for (size_t t = 0; t < OP_TEXT_COUNT && st == ST_OK; t++) st = text_run(&op_texts[t], EXAMPLES, 1 + i);
+        for (size_t t = 0; t < TREE_TEXT_COUNT && st == ST_OK; t++) st = text_run(&tree_texts[t], EXAMPLES, 1 + i);
+        if (st == ST_OK && strstr(sites[i]->file, "gpu/tree") != NULL) st = wide_trees_run(1 + i);
         if (st == ST_OK) st = text_run(&wide, 133, 1 + i);
         if (st == ST_OK) st = text_run(&wide_bf16, 133, 1 + i);
         capability = 80;
@@ -152,6 +161,12 @@ static void gpu_op__table__is_covered(void **state)
     for (size_t t = 0; t < OP_TEXT_COUNT; t++) {
         struct graph g;
         ok(graph_compile(&g, "test.cfg", op_texts[t].text, strlen(op_texts[t].text), NULL, 0, NULL));
+        for (uint32_t i = 0; i < g.forward_count; i++) is_seen[g.nodes[i].op] = true;
+        graph_close(&g);
+    }
+    for (size_t t = 0; t < TREE_TEXT_COUNT; t++) {
+        struct graph g;
+        ok(graph_compile(&g, "test.cfg", tree_texts[t].text, strlen(tree_texts[t].text), NULL, 0, NULL));
         for (uint32_t i = 0; i < g.forward_count; i++) is_seen[g.nodes[i].op] = true;
         graph_close(&g);
     }
@@ -199,24 +214,28 @@ static void gpu_op_runs__too_many_inputs__says_so(void **state)
     graph_close(&g);
 }
 
+#define TEXTS (OP_TEXT_COUNT + TREE_TEXT_COUNT)
 int main(void)
 {
-    static char names[OP_TEXT_COUNT][96];
-    struct CMUnitTest tests[OP_TEXT_COUNT + 8];
+    static char names[TEXTS][96];
+    struct CMUnitTest tests[TEXTS + 8];
     memset(tests, 0, sizeof tests);
-    for (size_t i = 0; i < OP_TEXT_COUNT; i++) {
-        snprintf(names[i], sizeof names[i], "gpu_op__%s__equals_reference", op_texts[i].name);
+    for (size_t i = 0; i < TEXTS; i++) {
+        const bool is_tree = i >= OP_TEXT_COUNT;
+        const struct op_text *text = is_tree ? &tree_texts[i - OP_TEXT_COUNT] : &op_texts[i];
+        snprintf(names[i], sizeof names[i], "gpu_op__%s__equals_reference", text->name);
         tests[i] =
-            (struct CMUnitTest){names[i], gpu_op__text__equals_reference, NULL, NULL, (void *)(uintptr_t)&op_texts[i]};
+            (struct CMUnitTest){names[i], is_tree ? gpu_op__trees__equals_reference : gpu_op__text__equals_reference,
+                                NULL, NULL, (void *)(uintptr_t)text};
     }
-    tests[OP_TEXT_COUNT] = (struct CMUnitTest)cmocka_unit_test(gpu_op__wide__equals_reference);
-    tests[OP_TEXT_COUNT + 1] = (struct CMUnitTest)cmocka_unit_test(gpu_op__table__is_covered);
-    tests[OP_TEXT_COUNT + 2] = (struct CMUnitTest)cmocka_unit_test(gpu_op_runs__too_many_inputs__says_so);
-    tests[OP_TEXT_COUNT + 3] = (struct CMUnitTest)cmocka_unit_test(gpu_op__rounded_on_an_old_card__equals_reference);
-    tests[OP_TEXT_COUNT + 4] = (struct CMUnitTest)cmocka_unit_test(gpu_op__rounded_by_a_library__equals_reference);
-    tests[OP_TEXT_COUNT + 5] = (struct CMUnitTest)cmocka_unit_test(gpu_op__tf32__is_near_the_reference);
-    tests[OP_TEXT_COUNT + 6] = (struct CMUnitTest)cmocka_unit_test(gpu_op__hinge_at_its_edge__equals_reference);
-    tests[OP_TEXT_COUNT + 7] = (struct CMUnitTest)cmocka_unit_test(gpu_op__barrier_dropped__is_found);
+    tests[TEXTS] = (struct CMUnitTest)cmocka_unit_test(gpu_op__wide__equals_reference);
+    tests[TEXTS + 1] = (struct CMUnitTest)cmocka_unit_test(gpu_op__table__is_covered);
+    tests[TEXTS + 2] = (struct CMUnitTest)cmocka_unit_test(gpu_op_runs__too_many_inputs__says_so);
+    tests[TEXTS + 3] = (struct CMUnitTest)cmocka_unit_test(gpu_op__rounded_on_an_old_card__equals_reference);
+    tests[TEXTS + 4] = (struct CMUnitTest)cmocka_unit_test(gpu_op__rounded_by_a_library__equals_reference);
+    tests[TEXTS + 5] = (struct CMUnitTest)cmocka_unit_test(gpu_op__tf32__is_near_the_reference);
+    tests[TEXTS + 6] = (struct CMUnitTest)cmocka_unit_test(gpu_op__hinge_at_its_edge__equals_reference);
+    tests[TEXTS + 7] = (struct CMUnitTest)cmocka_unit_test(gpu_op__barrier_dropped__is_found);
     const int result = cmocka_run_group_tests(tests, NULL, NULL);
     printf("# worst error %.1e, tolerance %.1e\n", error_worst, TOLERANCE);
     return result;

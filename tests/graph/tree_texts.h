@@ -1,5 +1,4 @@
-/* Model texts with trees, whose op no card has: tests run them forward and backward
- * on the trees that a rig makes. */
+/* Model texts with trees: tests run them forward and backward on the trees that a rig makes. */
 #ifndef HETERPS_TESTS_GRAPH_TREE_TEXTS_H
 #define HETERPS_TESTS_GRAPH_TREE_TEXTS_H
 

@@ -109,6 +109,7 @@ static void slot_set(struct card_device *d, struct card_slot *slot, const struct
     const struct card_stage *s = d->stage;
     const struct graph *g = s->graph;
     d->work.now = slot->now;
+    d->work.micro_words = (const uint32_t *const *)slot->micro_words;
     *card = *c;
     card->tensor = slot->view;
     card->batch = &slot->batch;
@@ -120,6 +121,7 @@ static void slot_set(struct card_device *d, struct card_slot *slot, const struct
             slot->view[t].data = s->grads + lane * g->header->grad_floats + g->tensors[t].offset;
     }
     if (c->batch->weight == NULL) slot->batch.weight = NULL;
+    slot->batch.example_count = c->batch->example_count;
     *slot->now_host = (struct gpu_now){.example_count = c->batch->example_count,
                                        .example_begin = c->example_begin,
                                        .key_count = c->batch->key_count,
@@ -146,6 +148,23 @@ static status keys_give(struct card_device *d, const struct op_context *c, struc
     TRY(card_rows_forward(&s->rows, &d->work, &s->stream_rows[d->index], c, &slot->ticket, &bytes));
     /* Relaxed: a figure. */
     if (c->training) atomic_fetch_add_explicit(&s->shared_other, bytes, memory_order_relaxed);
+    return ST_OK;
+}
+
+/* Before a forward pass: what the host tells of the micro-batch's structures. Not written down either. */
+static status words_give(struct card_device *d, const struct op_context *c, struct card_slot *slot)
+{
+    const struct card_stage *s = d->stage;
+    uint64_t bytes = 0;
+    for (uint32_t i = s->extent->forward_begin; i < s->extent->forward_end; i++) {
+        uint32_t *host = slot->micro_words_host[i];
+        if (host == NULL) continue;
+        const size_t words = gpu_micro_words_fill(s->gpu, c, &s->graph->nodes[i], host);
+        TRY(gpu_copy(d->work.gpu, d->work.stream, slot->micro_words[i], host, words * sizeof *host));
+        bytes += words * sizeof *host;
+    }
+    /* Relaxed: a figure. */
+    if (c->training) atomic_fetch_add_explicit(&d->stage->shared_other, bytes, memory_order_relaxed);
     return ST_OK;
 }
 
@@ -247,6 +266,7 @@ static status card_submit(struct device *device, const struct op_context *c, con
     struct op_context card;
     slot_set(d, slot, c, lane_of(c), &card);
     status st = is_forward ? keys_give(d, c, slot) : ST_OK;
+    if (st == ST_OK && is_forward) st = words_give(d, c, slot);
     if (st == ST_OK) st = pass_submit(d, c, &card, slot, nodes, count);
     if (st == ST_OK) st = finish(d);
     if (st != ST_OK) return submit_failed(d, st, c, is_forward);
@@ -263,6 +283,7 @@ status card_device_repeat(struct device *device, const struct op_context *c, con
     if (count == 0) return ST_OK;
     slot_set(d, slot, c, 0, &card);
     TRY(gpu_copy(d->work.gpu, d->work.stream, slot->now, slot->now_host, d->stage->now_bytes));
+    TRY(words_give(d, c, slot));
     for (uint32_t i = 0; i < times; i++) TRY(nodes_give(d, &card, nodes, count));
     return finish(d);
 }

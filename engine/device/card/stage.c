@@ -79,8 +79,10 @@ static status lists_open(struct card_stage *s)
         s->slots[i].list = calloc(lists_of(s), sizeof *s->slots[i].list);
         s->slots[i].list_batch = calloc(lists_of(s), sizeof *s->slots[i].list_batch);
         s->slots[i].ticket.table = calloc(g->table_count + 1, sizeof *s->slots[i].ticket.table);
+        s->slots[i].micro_words = calloc(g->forward_count + 1, sizeof *s->slots[i].micro_words);
+        s->slots[i].micro_words_host = calloc(g->forward_count + 1, sizeof *s->slots[i].micro_words_host);
         if (s->slots[i].view == NULL || s->slots[i].list == NULL || s->slots[i].list_batch == NULL ||
-            s->slots[i].ticket.table == NULL)
+            s->slots[i].ticket.table == NULL || s->slots[i].micro_words == NULL || s->slots[i].micro_words_host == NULL)
             FAIL(MEMORY, "no memory to describe the slots of stage %s", s->name);
     }
     return ST_OK;
@@ -113,7 +115,8 @@ static void views_set(const struct card_stage *s, struct card_slot *slot, uint8_
     }
 }
 
-static void card_slot_layout(const struct card_stage *s, struct layout *card, struct card_slot *slot)
+static void card_slot_layout(const struct card_stage *s, struct layout *card, struct layout *pinned,
+                             struct card_slot *slot)
 {
     const struct graph *g = s->graph;
     const struct example_shape example = graph_example(g);
@@ -139,6 +142,12 @@ static void card_slot_layout(const struct card_stage *s, struct layout *card, st
         LAYOUT_TAKE(card, of->occurrence, keys);
         LAYOUT_TAKE(card, of->lane_row, t->uniques_max);
     }
+    for (uint32_t i = s->extent->forward_begin; i < s->extent->forward_end; i++) {
+        const uint32_t words = gpu_micro_words(g, &g->nodes[i]);
+        if (words == 0) continue;
+        LAYOUT_TAKE(card, slot->micro_words[i], words);
+        LAYOUT_TAKE(pinned, slot->micro_words_host[i], words);
+    }
     if (card->base) views_set(s, slot, activations);
 }
 
@@ -151,7 +160,7 @@ static void stage_layout(struct card_stage *s, struct layout *card, struct layou
     parts[0] = card->bytes;
     if (s->training) LAYOUT_TAKE(card, s->grads, lanes * h->grad_floats);
     parts[1] = card->bytes;
-    for (uint32_t i = 0; i < s->slot_count; i++) card_slot_layout(s, card, &s->slots[i]);
+    for (uint32_t i = 0; i < s->slot_count; i++) card_slot_layout(s, card, pinned, &s->slots[i]);
     parts[2] = card->bytes;
     card_rows_layout(&s->rows, card, pinned);
     for (uint32_t d = 0; d < CARD_STREAMS; d++) card_stream_rows_layout(&s->rows, &s->stream_rows[d], card, pinned);
@@ -427,6 +436,8 @@ static void slots_close(struct card_stage *s)
         free(s->slots[i].list);
         free(s->slots[i].list_batch);
         free(s->slots[i].ticket.table);
+        free(s->slots[i].micro_words);
+        free(s->slots[i].micro_words_host);
         free(s->slots[i].view);
     }
     free(s->slots);

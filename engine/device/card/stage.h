@@ -14,6 +14,9 @@ struct card_slot {
     struct micro_batch batch; /* likewise, of what ops read                      */
     struct ticket ticket;     /* likewise                                        */
     struct gpu_now *now, *now_host;
+    /* [forward_count]: words of the micro-batch for nodes that have such (gpu_micro_words), else NULL: of the
+     * card; of the host */
+    uint32_t **micro_words, **micro_words_host;
     /* Passes that have been written down: forward in evaluation, in training, backward of each lane. Each
      * device has its own, which name its scratch memory, for each of a feed's inputs. */
     struct gpu_list **list;
