@@ -122,6 +122,7 @@ sizes() {
     [ $quick = yes ] || return 0
     echo "--set train.batch=32 --set train.micro=16"
     case $1 in
+    sst) echo "--set words.dim=6 --set t.dim=6 --set t.units=5" ;;
     ctrdnn) echo "--set emb.dim=4 --set h1.units=16 --set h2.units=8 --set h3.units=8" ;;
     ctrdnn2) echo "--set emb.dim=4 --set h1.units=16 --set h2.units=8 --set h3.units=8 --set h4.units=8" ;;
     dcnv2)
@@ -199,11 +200,12 @@ near() {
     fi
 }
 if wanted same 60; then
-    for name in ctrdnn ctrdnn2 dcnv2 matchnet; do
+    for name in ctrdnn ctrdnn2 dcnv2 matchnet sst; do
         # Where the CPU ends if both train: behind the rows, and what has parameters in common with a layer there.
         case $name in
         matchnet) cut=11 batch=512 ;;
         dcnv2) cut=0 batch=2048 ;;
+        sst) cut=1 batch=64 ;;
         *) cut=0 batch=512 ;;
         esac
         same_rows=$((batch * 16))
@@ -216,6 +218,7 @@ if wanted same 60; then
         # AVX-512 differ by 1e-3.
         case $name in
         matchnet) model $name $settings ;;
+        sst) model $name $settings --set 'train.optimizer=sgd 0.1' --set 'words.optimizer=sgd 0.1' ;;
         *) model $name $settings --set 'train.optimizer=sgd 0.1' --set 'emb.optimizer=sgd 0.1' ;;
         esac || { broken "$name compiles"; continue; }
         case $name in

@@ -87,6 +87,12 @@ class Levels:
         self.roots = torch.tensor([at[t, len(tree.children) - 1] for t, tree in enumerate(trees)])
         self.tree_count = len(trees)
 
+    def to(self, device):
+        """Moves what passes read."""
+        self.words, self.label = self.words.to(device), self.label.to(device)
+        self.steps = [(order.to(device), count, rest) for order, count, rest in self.steps]
+        return self
+
 
 class Net(nn.Module):
     def __init__(self, word_count, cell='paper', classes=5, dim=300, units=150, dropout=0.0, row_init=0.05):

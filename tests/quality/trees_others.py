@@ -2,12 +2,13 @@
 """How fast others run the binary Tree-LSTM on the Stanford Sentiment Treebank, trees a second, beside ours.
 
     python3 tests/quality/trees_others.py DATA [--rounds 5] [--seconds 3] [--only PATTERN] [--json FILE]
-        [--dgl-python PYTHON] [--heterps PROGRAM]
+        [--dgl-python PYTHON] [--heterps PROGRAM] [--batches 25,1]
 
 DATA has train.txt. Words of 300, 150 units, five classes at every node (trees_net.py: cells paper and tai). Each other
 program runs in a process of its own, and is left out with a sentence if it is not installed:
     node    PyTorch 2, a node at a time, as the paper's code does              pip install torch
     level   PyTorch 2, all nodes of equal height of the batch at once          (measured with 2.15.0)
+    card    the same on a card, beside ours with all layers there (--only card; --batches 25,256)
     dynet   DyNet with autobatching; its CPU form has one thread               pip install dynet38 (2.2)
     dgl     DGL, prop_nodes_topo                                               of PYTHON: it needs another
             PyTorch than the newest; pip install dgl==2.1.0 torch==2.2.1 torchdata==0.7.1 'numpy<2'
@@ -22,8 +23,8 @@ the peak is that of the products' multiply-adds, whose peak `heterps-run bench g
 import argparse, json, os, re, resource, statistics, subprocess, sys, tempfile, time
 
 DIM, UNITS, CLASSES, RATE, TREES = 300, 150, 5, 0.05, 1000
-OTHERS, CELLS, WORKS, BATCHES, THREADS = (('node', 'level', 'dynet', 'dgl'), ('paper', 'tai'),
-                                          ('train', 'infer'), (25, 1), (1, 2))
+OTHERS, CELLS, WORKS, THREADS = ('node', 'level', 'card', 'dynet', 'dgl'), ('paper', 'tai'), ('train', 'infer'), (1, 2)
+LAYERS = 4  # of ours_text
 
 # --- other programs: each returns a function that trains on, or infers, a list of trees -------------------------------
 
@@ -52,12 +53,15 @@ def by_torch(name, cell, work, numbers, threads):
     from trees_net import Levels, Net
     torch.set_num_threads(threads)
     torch.manual_seed(1)
-    net = Net(len(numbers), cell, CLASSES, DIM, UNITS)
+    if name == 'card' and not torch.cuda.is_available():
+        raise ImportError('there is no card for PyTorch')
+    place = 'cuda' if name == 'card' else 'cpu'
+    net = Net(len(numbers), cell, CLASSES, DIM, UNITS).to(place)
     optimizers = [torch.optim.Adagrad(p, lr=RATE) for p in (net.rows.parameters(), net.dense())]
 
     def scores_of(trees):
-        if name == 'level':
-            batch = Levels(trees, numbers)
+        if name != 'node':
+            batch = Levels(trees, numbers).to(place)
             return net.by_level(batch), batch.label
         scores = [net.by_node(tree, torch.tensor([numbers[word] for word in tree.words])) for tree in trees]
         return torch.cat(scores), torch.tensor([label for tree in trees for label in tree.label])
@@ -162,6 +166,13 @@ def by_dgl(name, cell, work, numbers, threads):
     return torch_pass(work, scores_of, optimizers)
 
 
+def card_wait(other):
+    """Waits for a card, which works on when a call has returned."""
+    if other == 'card':
+        import torch
+        torch.cuda.synchronize()
+
+
 def case_run(data, case, seconds):
     """In a process of its own: prints trees a second."""
     other, cell, work, batch, threads = case.split('-')
@@ -178,11 +189,13 @@ def case_run(data, case, seconds):
         sys.exit(f'{other} is left out: {error}')
     for first in range(0, 4 * batch, batch):
         step(trees[first:first + batch])
+    card_wait(other)
     begin, begin_cpu, done = time.perf_counter(), time.process_time(), 0
     while time.perf_counter() - begin < seconds:
         first = (4 * batch + done) % (TREES - TREES % batch)
         step(trees[first:first + batch])
         done += batch
+    card_wait(other)
     print(done / (time.perf_counter() - begin), done / (time.process_time() - begin_cpu))
 
 
@@ -256,12 +269,22 @@ def ours_compile(program, cell, data, folder):
     return path
 
 
-def ours_run(program, graph, data, batch, threads, passes=3):
+def card_plan(folder):
+    """A plan that gives all layers to the first card."""
+    path = f'{folder}/card.json'
+    with open(path, 'w', encoding='utf-8') as out:
+        json.dump({'format': 'heterps-solution-1', 'types': [{'name': 'card', 'device': 'cuda:0', 'price_per_hour': 1}],
+                   'stages': [{'first': 0, 'last': LAYERS - 1, 'type': 0, 'k': 1}]}, out)
+    return path
+
+
+def ours_run(program, graph, data, batch, threads, passes=3, plan=None):
     """Trees a second of a training of so many passes, by the clock and by the processor's time."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run([program, graph, '--data', f'{data}/train.txt', '--log', 'json',
                            '--threads', str(threads), '--set',
-                           f'train.batch={batch}', '--set', f'train.epochs={passes}'], capture_output=True, text=True,
+                           f'train.batch={batch}', '--set', f'train.epochs={passes}']
+                          + (['--plan', plan] if plan else []), capture_output=True, text=True,
                           stdin=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     ends = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"event":"done"')]
@@ -289,17 +312,19 @@ def main():
     parser.add_argument('--json')
     parser.add_argument('--dgl-python', default=sys.executable)
     parser.add_argument('--heterps')
+    parser.add_argument('--batches', default='25,1')
     parser.add_argument('--passes', type=int, default=3, help='of ours over the data')
     parser.add_argument('--case', help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.case:
         return case_run(args.data, args.case, args.seconds)
-    cases = [f'{p}-{c}-{w}-{b}-{t}' for c in CELLS for w in WORKS for b in BATCHES for t in THREADS for p in OTHERS]
+    cases = [f'{p}-{c}-{w}-{b}-{t}' for c in CELLS for w in WORKS for b in args.batches.split(',') for t in THREADS for p in OTHERS]
     cases = [case for case in cases if re.search(args.only, case)
              and not (case.startswith('dynet') and case[-1] != '1')]
     out, found = set(), {case: {'other': [], 'ours': [], 'clock': [], 'cpu': []} for case in cases}
     with tempfile.TemporaryDirectory() as folder:
         program = os.path.abspath(args.heterps) if args.heterps else None
+        plan = card_plan(folder)
         graphs = {cell: ours_compile(program, cell, args.data, folder) for cell in CELLS} if program else {}
         for number in range(args.rounds):
             for case in cases:
@@ -314,7 +339,8 @@ def main():
                     continue
                 found[case]['other'].append(speed[0])
                 if program and work == 'train':
-                    ours = ours_run(program, graphs[cell], args.data, batch, threads, args.passes)
+                    ours = ours_run(program, graphs[cell], args.data, batch, threads, args.passes,
+                                    plan if other == 'card' else None)
                     found[case]['ours'].append(ours[0])
                     found[case]['clock'].append(ours[0] / speed[0])
                     if threads == '1':
