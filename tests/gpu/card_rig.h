@@ -108,7 +108,7 @@ static inline const uint32_t *const *micro_words_copy(struct card *card)
         const uint32_t room = gpu_micro_words(r->g, n);
         uint32_t *words = rig_take(room * sizeof *words), count = 0;
         if (room) count = gpu_micro_words_fill(card->gpu, &r->context, n, words);
-        assert_true(count <= room);
+        CHECK(count <= room);
         card->micro_words[i] = copy_of(card, words, count * sizeof *words, "words of a micro-batch");
         free(words);
     }

@@ -45,6 +45,11 @@ static void rig_gpu_close(struct gpu *gpu) { (void)gpu; }
         fflush(stdout);                                                                                                \
     } while (0)
 
+static void text_check(const struct op_text *text)
+{
+    CHECK_THAT(text->name, ok(text_run(text, EXAMPLES, 1)); ok(text_run(text, 1, 2)));
+}
+
 int main(int argc, char **argv)
 {
     const uint32_t index = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 0;
@@ -61,10 +66,8 @@ int main(int argc, char **argv)
         return 1;
     }
     printf("# card %u: %s; cuBLASLt: %s\n", index, facts.name, blas ? gpu_blas_library(&why) : why);
-    for (size_t i = 0; i < OP_TEXT_COUNT; i++)
-        CHECK_THAT(op_texts[i].name, ok(text_run(&op_texts[i], EXAMPLES, 1)); ok(text_run(&op_texts[i], 1, 2)));
-    for (size_t i = 0; i < TREE_TEXT_COUNT; i++)
-        CHECK_THAT(tree_texts[i].name, ok(text_run(&tree_texts[i], EXAMPLES, 1)); ok(text_run(&tree_texts[i], 1, 2)));
+    for (size_t i = 0; i < OP_TEXT_COUNT; i++) text_check(&op_texts[i]);
+    for (size_t i = 0; i < TREE_TEXT_COUNT; i++) text_check(&tree_texts[i]);
     CHECK_THAT("wide_trees", ok(wide_trees_run(1)));
     CHECK_THAT("wide", ok(text_run(&wide, 200, 3)));
     CHECK_THAT("edges", edges_run(8));
