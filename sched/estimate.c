@@ -154,7 +154,12 @@ static uint64_t node_flops(const struct graph *g, const struct graph_node *n, ui
     uint32_t *keys = cols + n->input_count;
     for (uint32_t i = 0; i < n->input_count; i++)
         op_input_measure(&g->tensors[g->args[n->arg_begin + i]], g->fields, &cols[i], &keys[i]);
-    struct op_shape shape = {.attr = n->attr, .input_count = n->input_count, .input_cols = cols, .input_keys = keys};
+    struct op_shape shape = {.attr = n->attr,
+                             .input_count = n->input_count,
+                             .input_cols = cols,
+                             .input_keys = keys,
+                             .program = g->args + n->program_begin,
+                             .program_count = n->program_count};
     CHECK(op_table[n->op].shape(&shape, g->tables, g->table_count) == ST_OK);
     return shape.flops_forward;
 }
