@@ -166,9 +166,9 @@ static void turns_fill(const struct tree_frame *f, uint32_t each, uint32_t *firs
     for (uint32_t i = 0; i < *f->batch_count; i++) {
         const uint32_t batch = f->batch[i], end = f->batch_begin[batch + 1];
         for (uint32_t row = f->batch_begin[batch], next; row < end; row = next) {
-            const uint32_t group = f->example[f->node_at[row]] / each;
+            const uint32_t group = f->example[f->node_at[row]] / each, group_end = (group + 1) * each;
             next = row + 1;
-            while (next < end && f->example[f->node_at[next]] / each == group) next++;
+            while (next < end && f->example[f->node_at[next]] < group_end) next++;
             if (turns) turns[first[group]] = (struct tree_turn){row, next};
             first[group]++;
         }
