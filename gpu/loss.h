@@ -42,8 +42,8 @@ struct log_loss_backward_args {
     uint32_t cols, adds;
     float scale;
 };
-/* Cross-entropy at each node of an example's tree, summed over the nodes. words: [B, nodes], the class of each
- * place, which kernels get from the host. Forward a warp an example. */
+/* Cross-entropy at each node of an example's tree, summed over the nodes. words: [B, nodes], the class of
+ * each place, which kernels get from the host. Forward a warp an example. */
 #define NODE_NONE    0xffffffffu /* the node has no number, or there is no node */
 #define NODE_STRANGE 0xfffffffeu /* its number is no class */
 struct node_loss_forward_args {

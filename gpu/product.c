@@ -510,25 +510,25 @@ status gpu_product(const struct gpu_work *w, const struct gpu_blas_product *p, u
     return product_run(&fc, pass, tile_choose(fc.kind, p->rows, p->cols, 1), 1, &args);
 }
 
-status gpu_terms_product(const struct gpu_work *w, const struct gpu_terms_product *p)
+status gpu_terms_product(const struct gpu_work *w, const struct gpu_terms_product *of)
 {
     struct fc fc = {.w = w,
                     .attr = {.groups = 1},
-                    .M = p->terms_max,
-                    .K = p->rows,
-                    .N = p->cols,
+                    .M = of->terms_max,
+                    .K = of->rows,
+                    .N = of->cols,
                     .kind = FACTOR_F32,
-                    .scratch = {p->scratch, p->scratch_floats}};
-    const struct view left = {.data = (float *)(uintptr_t)p->left, .cols = p->rows, .stride = p->left_stride},
-                      right = {.data = (float *)(uintptr_t)p->right, .cols = p->cols, .stride = p->right_stride};
+                    .scratch = {of->scratch, of->scratch_floats}};
+    const struct view left = {.data = (float *)(uintptr_t)of->left, .cols = of->rows, .stride = of->left_stride},
+                      right = {.data = (float *)(uintptr_t)of->right, .cols = of->cols, .stride = of->right_stride};
     struct product_args args = {.now = w->now,
-                                .left = factor_of(left, p->rows, 1),
-                                .right = factor_of(right, p->cols, 1),
-                                .result = {p->result, p->cols, p->cols, 1, p->cols % 4 == 0},
-                                .range = p->range,
-                                .rows = p->rows,
-                                .cols = p->cols,
-                                .terms = p->terms_max,
+                                .left = factor_of(left, of->rows, 1),
+                                .right = factor_of(right, of->cols, 1),
+                                .result = {of->result, of->cols, of->cols, 1, of->cols % 4 == 0},
+                                .range = of->range,
+                                .rows = of->rows,
+                                .cols = of->cols,
+                                .terms = of->terms_max,
                                 .groups = 1,
                                 .adds = true};
     return dweight_own(&fc, &args);

@@ -81,8 +81,8 @@ struct product_args {
     uint32_t rows, cols, terms;   /* of the one that depends on the micro-batch: its greatest value */
     uint32_t groups, activation, adds, part_terms;
     float slope;
-    /* for kernels of packed factors, whose blocks go through all tiles of all parts; parts: also with a range,
-     * which they cut evenly */
+    /* for kernels of packed factors, whose blocks go through all tiles of all parts; parts: also with a
+     * range, which they cut evenly */
     uint32_t pass, parts;
 };
 

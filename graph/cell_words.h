@@ -1,5 +1,5 @@
-/* The words of a cell (graph/cell.h): operands, steps, products. Kernels of cards read them, too, so this header
- * is C and CUDA C++ alike. */
+/* The words of a cell (graph/cell.h): operands, steps, products. Kernels of cards read them, too, so this
+ * header is C and CUDA C++ alike. */
 #ifndef HETERPS_GRAPH_CELL_WORDS_H
 #define HETERPS_GRAPH_CELL_WORDS_H
 

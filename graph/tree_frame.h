@@ -54,8 +54,9 @@ struct tree_run {
 void tree_cells_open(struct tree_run *run, const struct graph *g, const struct graph_node *n);
 /* Opens cells and frame: where everything lies in the tensor that the op saves. Reads nothing there. */
 void tree_frame_open(struct tree_run *run, const struct op_context *c, const struct graph_node *n);
-/* The nodes of the micro-batch and their rows by height, without any values, in memory of the caller, which is
- * aligned to a cache line: of `examples` of at most key_max keys each. For devices with memory of their own. */
+/* The nodes of the micro-batch and their rows by height, without any values, in memory of the caller, which
+ * is aligned to a cache line: of `examples` of at most key_max keys each. For devices with memory of their
+ * own. */
 size_t tree_lists_bytes(uint32_t examples, uint32_t key_max);
 void tree_lists_make(struct tree_run *run, const struct op_context *c, const struct graph_node *n, void *memory);
 /* Reads the nodes of the micro-batch and numbers their rows. */

@@ -53,6 +53,26 @@ tried() {
     --set train.batch=16 --set train.micro=8 --set train.epochs=1
 "$EMU" gen "$work/sst.bin" --rows 90 -q -o "$work/sst.txt"
 tried sst "0-1:cpu 2-4:emu" "0-4:emu"
+cat >"$work/cluster.cfg" <<'CFG'
+[type core]
+device = cpu
+price_per_hour = 0.04
+limit = 1
+[type card]
+device = emu
+price_per_hour = 1
+limit = 1
+[goal]
+throughput = max
+CFG
+check 'sst: a card is profiled' "$EMU" profile "$work/sst.bin" --cluster "$work/cluster.cfg" --data "$work/sst.txt" \
+    --no-cache --seconds 1 -o "$work/profile.json"
+check 'sst: each layer has times of core and card' python3 - "$work/profile.json" <<'PYTHON'
+import json, sys
+layers = json.load(open(sys.argv[1]))["layers"]
+assert [layer["name"] for layer in layers] == ["e", "d", "t", "y", "sentiment"]
+assert all(0 < seconds < 1e9 for layer in layers for seconds in layer["oct"]), layers
+PYTHON
 
 "$EMU" compile samples/mathfunc.cfg -o "$work/mathfunc.bin" -q --set train.batch=32 --set train.epochs=1
 "$EMU" gen mathfunc --rows 90 -q -o "$work/mathfunc.txt"

@@ -10,8 +10,8 @@
 #include "gpu/ops.h"
 #include "tests/gpu/card_open.h"
 #include "tests/graph/op_texts.h"
-#include "tests/graph/tree_texts.h"
 #include "tests/graph/rig.h"
+#include "tests/graph/tree_texts.h"
 
 #define SEED      7u
 #define EXAMPLES  6u

@@ -139,7 +139,7 @@ static void gpu_op__barrier_dropped__is_found(void **state)
         if (strstr(sites[i]->file, "gpu/product_") != NULL) continue;
         emu_drop(sites[i]);
         status st = ST_OK;
-        const bool is_of_trees = strstr(sites[i]->file, "gpu/tree") != NULL;
+        const bool is_of_trees = strstr(sites[i]->file, "gpu/cells") != NULL;
         for (size_t t = 0; is_of_trees && t < TREE_TEXT_COUNT && st == ST_OK; t++)
             st = text_run(&tree_texts[t], EXAMPLES, 1 + i);
         if (st == ST_OK && is_of_trees) st = wide_trees_run(1 + i);

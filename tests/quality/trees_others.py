@@ -318,7 +318,8 @@ def main():
     args = parser.parse_args()
     if args.case:
         return case_run(args.data, args.case, args.seconds)
-    cases = [f'{p}-{c}-{w}-{b}-{t}' for c in CELLS for w in WORKS for b in args.batches.split(',') for t in THREADS for p in OTHERS]
+    cases = [f'{p}-{c}-{w}-{b}-{t}' for c in CELLS for w in WORKS for b in args.batches.split(',')
+             for t in THREADS for p in OTHERS]
     cases = [case for case in cases if re.search(args.only, case)
              and not (case.startswith('dynet') and case[-1] != '1')]
     out, found = set(), {case: {'other': [], 'ours': [], 'clock': [], 'cpu': []} for case in cases}

@@ -1,5 +1,5 @@
 /* Cells over trees: places of values, a block's product of a few rows, and turns forward and backward. */
-#include "gpu/tree.h"
+#include "gpu/cells.h"
 
 #include "gpu/each.h"
 #include "gpu/math.h"
@@ -187,8 +187,8 @@ struct tree_factors {
     uint32_t rows, terms, cols;
 };
 
-/* sum[r] += the tile's first R rows times a column. Many loads of the column are under way at once: a turn has
- * few rows, so it waits for weights more than it multiplies. */
+/* sum[r] += the tile's first R rows times a column. Many loads of the column are under way at once: a turn
+ * has few rows, so it waits for weights more than it multiplies. */
 DEVICE void tile_multiply(float sum[TREE_TILE_ROWS], const float *tile, const float *right, size_t stride,
                           uint32_t terms, const uint32_t R)
 {
@@ -406,7 +406,8 @@ KERNEL_BOUND(tree_early_forward, TREE_THREADS_MAX)
 
 /* --- backward --------------------------------------------------------------------------------------- */
 
-/* The gradients of a number of a node: of nothing yet but its states, from the output and from its parents. */
+/* The gradients of a number of a node: of nothing yet but its states, from the output and from its parents.
+ * */
 DEVICE void gradients_begin(const struct tree_args *a, const struct tree_lists *l, struct tree_spot at)
 {
     const struct tree_row *row = &l->row[at.row];
@@ -419,9 +420,9 @@ DEVICE void gradients_begin(const struct tree_args *a, const struct tree_lists *
     for (size_t e = (size_t)row[0].edge * S; e < (size_t)row[1].edge * S; e++) a->dchild[e * U + at.i] = 0;
     if (a->gives_nodes || row->place == 0)
         dreg[(size_t)kind->state[0] * U] = in_row(a->dout, row->example)[(size_t)row->place * U + at.i];
-    for (uint32_t p = row[0].parent; p < row[1].parent; p++)
-        for (uint32_t s = 0; s < S; s++)
-            dreg[(size_t)kind->state[s] * U] += a->dchild[((size_t)parent[p] * S + s) * U + at.i];
+    for (uint32_t up = row[0].parent; up < row[1].parent; up++)
+        for (uint32_t state = 0; state < S; state++)
+            dreg[(size_t)kind->state[state] * U] += a->dchild[((size_t)parent[up] * S + state) * U + at.i];
 }
 
 DEVICE void turn_backward(const struct tree_args *a, const struct tree_lists *l, struct tree_turn t, float *tile)

@@ -4,16 +4,16 @@
  *     forward     tree_early_forward    for each product of words alone: all its rows at once
  *                 tree_forward          turn by turn: gather inputs ─▶ product ─▶ steps ─▶ …; output
  *     backward    tree_transpose        weights, for products by their transpose
- *                 tree_backward         turn by turn, from the last: gradients of states ─▶ steps in reverse ─▶ product
- *                                       ─▶ to its inputs ─▶ …
+ *                 tree_backward         turn by turn, from the last: gradients of states ─▶ steps in reverse
+ *                                       ─▶ product ─▶ to its inputs ─▶ …
  *                 tree_early_backward   to the words, for each product of words alone
  *                 f32_dweight_…         d weight += inputs^T d outputs, for each product, of all its rows
  *                 tree_dbias
  *
- * A row is a node's place by kind, height and number, as on processors (graph/tree_frame.h). No sum depends on
- * which block computes it. */
-#ifndef HETERPS_GPU_TREE_H
-#define HETERPS_GPU_TREE_H
+ * A row is a node's place by kind, height and number, as on processors (graph/tree_frame.h). No sum depends
+ * on which block computes it. */
+#ifndef HETERPS_GPU_CELLS_H
+#define HETERPS_GPU_CELLS_H
 
 #include <stddef.h>
 

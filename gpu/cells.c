@@ -1,5 +1,5 @@
 /* Launches of trees, and what kernels are told: of the cells once, of each micro-batch's nodes anew. */
-#include "gpu/tree.h"
+#include "gpu/cells.h"
 
 #include <string.h>
 
@@ -12,7 +12,7 @@
 #define WEIGHT_ALIGN      64u /* floats */
 #define DWEIGHT_PARTS_MAX 32u
 
-static uint32_t divide_up(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
+static uint32_t divide_up(uint32_t count, uint32_t each) { return (count + each - 1) / each; }
 
 /* --- the cells -------------------------------------------------------------------------------------- */
 
@@ -43,15 +43,15 @@ uint32_t gpu_tree_word_count(const struct graph *g, const struct graph_node *n)
 /* Whether a product reads words alone, and nothing is in its outputs' registers before it. */
 static bool is_early(const struct cell_view *v, uint32_t product)
 {
-    const struct cell_product *p = &v->products[product];
-    if (p->is_edge) return false;
-    for (uint32_t i = 0; i < p->input_count; i++)
-        if (CELL_OPERAND_KIND(p->input[i]) != CELL_WORD) return false;
+    const struct cell_product *of = &v->products[product];
+    if (of->is_edge) return false;
+    for (uint32_t i = 0; i < of->input_count; i++)
+        if (CELL_OPERAND_KIND(of->input[i]) != CELL_WORD) return false;
     for (uint32_t i = 0; i < v->cell->step_count; i++) {
         const struct cell_step *s = &v->steps[i];
         if (s->op == CELL_PRODUCT && s->a == product) return true;
         if (s->op != CELL_PRODUCT && CELL_OPERAND_KIND(s->to) == CELL_REGISTER &&
-            CELL_OPERAND_INDEX(s->to) - p->output < p->output_count)
+            CELL_OPERAND_INDEX(s->to) - of->output < of->output_count)
             return false;
     }
     return false;
@@ -62,17 +62,17 @@ static void products_fill(const struct tree_run *r, uint32_t kind, struct tree_p
     const struct cell_view *v = &r->view[kind];
     uint32_t in_begin[2] = {0, 0};
     for (uint32_t i = 0; i < v->cell->product_count; i++, to++) {
-        const struct cell_product *p = &v->products[i];
+        const struct cell_product *of = &v->products[i];
         *to = (struct tree_product){.kind = kind,
-                                    .is_edge = p->is_edge,
+                                    .is_edge = of->is_edge,
                                     .is_early = is_early(v, i),
-                                    .terms = cell_product_cols(&r->cells, p),
-                                    .cols = p->output_count * r->cells.units,
-                                    .in_begin = in_begin[p->is_edge],
-                                    .out_begin = p->output * r->cells.units,
-                                    .input_count = p->input_count};
-        memcpy(to->input, p->input, p->input_count * sizeof *p->input);
-        in_begin[p->is_edge] += to->terms;
+                                    .terms = cell_product_cols(&r->cells, of),
+                                    .cols = of->output_count * r->cells.units,
+                                    .in_begin = in_begin[of->is_edge],
+                                    .out_begin = of->output * r->cells.units,
+                                    .input_count = of->input_count};
+        memcpy(to->input, of->input, of->input_count * sizeof *of->input);
+        in_begin[of->is_edge] += to->terms;
     }
 }
 
@@ -154,8 +154,8 @@ static void edges_fill(const struct tree_frame *f, struct tree_edge *edges, uint
         const uint32_t node = f->node_at[row];
         for (uint32_t e = f->nodes.child_begin[node]; e < f->nodes.child_begin[node + 1]; e++)
             edges[f->edge_row[e]] = (struct tree_edge){f->row[f->nodes.child[e]], row};
-        for (uint32_t p = f->parent_begin[node]; p < f->parent_begin[node + 1]; p++)
-            *parents++ = f->edge_row[f->parent[p]];
+        for (uint32_t up = f->parent_begin[node]; up < f->parent_begin[node + 1]; up++)
+            *parents++ = f->edge_row[f->parent[up]];
     }
 }
 
