@@ -1,16 +1,18 @@
 /* Launches of trees, and what kernels are told: of the cells once, of each micro-batch's nodes anew. */
 #include "gpu/cells.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "gpu/ops.h"
 #include "gpu/product.h"
 #include "graph/tree_frame.h"
 
-#define WORDS(type)       ((uint32_t)(sizeof(type) / sizeof(uint32_t)))
-#define SCRATCH_ALIGN     16u /* words: the lists behind the words of a micro-batch begin at a cache line */
-#define WEIGHT_ALIGN      64u /* floats */
-#define DWEIGHT_PARTS_MAX 32u
+#define WORDS(type)  ((uint32_t)(sizeof(type) / sizeof(uint32_t)))
+#define WARP_THREADS 32u
+#define WEIGHT_ALIGN 64u                 /* floats                                        */
+#define NODES_MAX    ((uint64_t)1 << 26) /* of a micro-batch: words of them are counted in 32 bits */
+_Static_assert(TREE_PRODUCTS_MAX == OP_PARAMS_MAX / 2, "gpu/cells.h");
 
 static uint32_t divide_up(uint32_t count, uint32_t each) { return (count + each - 1) / each; }
 
@@ -50,8 +52,12 @@ static bool is_early(const struct cell_view *v, uint32_t product)
     for (uint32_t i = 0; i < v->cell->step_count; i++) {
         const struct cell_step *s = &v->steps[i];
         if (s->op == CELL_PRODUCT && s->a == product) return true;
-        if (s->op != CELL_PRODUCT && CELL_OPERAND_KIND(s->to) == CELL_REGISTER &&
+        const struct cell_product *before = s->op == CELL_PRODUCT ? &v->products[s->a] : NULL;
+        if (before == NULL && CELL_OPERAND_KIND(s->to) == CELL_REGISTER &&
             CELL_OPERAND_INDEX(s->to) - of->output < of->output_count)
+            return false;
+        if (before != NULL && !before->is_edge && before->output < of->output + of->output_count &&
+            of->output < before->output + before->output_count)
             return false;
     }
     return false;
@@ -115,18 +121,28 @@ static uint32_t key_max_of(const struct graph *g, const struct graph_node *n)
     return g->fields[g->tensors[g->args[n->arg_begin]].cols].ids_max;
 }
 
-static uint32_t told_max(const struct graph *g, const struct graph_node *n)
+status gpu_tree_check(const struct graph *g, const struct graph_node *n)
+{
+    const uint64_t nodes = (uint64_t)g->header->micro * key_max_of(g, n);
+    if (nodes <= NODES_MAX) return ST_OK;
+    FAIL(INVALID,
+         "expected at most %" PRIu64 " nodes in a micro-batch on a card, found room for %" PRIu64
+         ": lower train.micro, or ids_max of the field of trees",
+         NODES_MAX, nodes);
+}
+
+uint32_t gpu_tree_micro_word_count(const struct graph *g, const struct graph_node *n)
 {
     struct tree_run r;
     tree_cells_open(&r, g, n);
     const uint32_t micro = g->header->micro, nodes = micro * key_max_of(g, n);
     return WORDS(struct tree_head) + 2 * (r.cells.kind_count + 1) + (nodes + 1) * WORDS(struct tree_row) +
-           nodes * (WORDS(struct tree_edge) + 1) + micro + 1 + nodes * WORDS(struct tree_turn) + micro + SCRATCH_ALIGN;
+           nodes * (WORDS(struct tree_edge) + 1) + micro + 1 + nodes * WORDS(struct tree_turn) + micro;
 }
 
-uint32_t gpu_tree_micro_word_count(const struct graph *g, const struct graph_node *n)
+size_t gpu_tree_micro_lists_bytes(const struct graph *g, const struct graph_node *n)
 {
-    return told_max(g, n) + (uint32_t)(tree_lists_bytes(g->header->micro, key_max_of(g, n)) / sizeof(uint32_t)) + 1;
+    return tree_lists_bytes(g->header->micro, key_max_of(g, n));
 }
 
 static void rows_fill(const struct tree_frame *f, struct tree_row *rows)
@@ -186,19 +202,26 @@ static void kinds_fill(const struct tree_frame *f, uint32_t kind_count, uint32_t
     }
 }
 
-uint32_t gpu_tree_micro_words_fill(const struct op_context *c, const struct graph_node *n, uint32_t core_count,
-                                   uint32_t *words)
+/* Where the first rows of kinds lie among the words, or their first edges. */
+static uint32_t kinds_at(uint32_t kind_count, bool is_edge)
+{
+    return WORDS(struct tree_head) + (is_edge ? kind_count + 1 : 0);
+}
+
+uint32_t gpu_tree_micro_words_fill(const struct op_context *c, const struct graph_node *n, const struct gpu *gpu,
+                                   void *lists, uint32_t *words)
 {
     const struct graph *g = c->graph;
-    const uint32_t examples = c->batch->example_count, each = group_examples(g, core_count),
-                   groups = divide_up(examples, each), lists_at = told_max(g, n) / SCRATCH_ALIGN * SCRATCH_ALIGN;
+    const uint32_t examples = c->batch->example_count, each = group_examples(g, gpu->core_count),
+                   groups = divide_up(examples, each);
     struct tree_run r;
-    tree_lists_make(&r, c, n, words + lists_at);
+    tree_lists_make(&r, c, n, lists);
     const struct tree_frame *f = &r.frame;
     const uint32_t rows = f->nodes.count, edges = f->nodes.child_begin[rows], kinds = r.cells.kind_count;
     struct tree_head *head = (struct tree_head *)(void *)words;
-    *head = (struct tree_head){.group_count = groups, .group_examples = each, .kinds_at = WORDS(struct tree_head)};
-    head->kind_edges_at = head->kinds_at + kinds + 1;
+    *head = (struct tree_head){.group_count = groups, .group_examples = each, .group_rows = each * key_max_of(g, n)};
+    head->kinds_at = kinds_at(kinds, false);
+    head->kind_edges_at = kinds_at(kinds, true);
     head->rows_at = head->kind_edges_at + kinds + 1;
     head->edges_at = head->rows_at + (rows + 1) * WORDS(struct tree_row);
     head->parents_at = head->edges_at + edges * WORDS(struct tree_edge);
@@ -218,7 +241,6 @@ uint32_t gpu_tree_micro_words_fill(const struct op_context *c, const struct grap
         first[group] = turns;
         turns += count;
     }
-    CHECK(head->turns_at + turns * WORDS(struct tree_turn) <= lists_at);
     turns_fill(f, each, first, (struct tree_turn *)(void *)(words + head->turns_at));
     memmove(first + 1, first, groups * sizeof *first);
     first[0] = 0;
@@ -232,9 +254,9 @@ struct tree_pass {
     const struct gpu_work *w;
     struct tree_run run;
     struct tree_args args;
-    const struct tree_product *products; /* [product_count]: the host's copy of the program */
     uint32_t product_count, threads, groups;
-    struct tree_product of[TREE_PRODUCTS_MAX];
+    size_t scratch_used;                       /* floats, by transposed weights */
+    struct tree_product of[TREE_PRODUCTS_MAX]; /* [product_count]: the host's copy of the program's */
 };
 
 /* Floats of the transposed weights, one behind the other. */
@@ -256,15 +278,15 @@ size_t gpu_tree_scratch_floats(const struct graph *g, const struct graph_node *n
     return floats;
 }
 
-/* As many threads as the widest product has columns or terms, whole warps. */
+/* As many threads as the widest product has columns or terms, or some rows have units; whole warps. */
 static uint32_t threads_of(const struct tree_pass *t)
 {
-    uint32_t most = t->run.cells.units;
+    uint32_t most = t->run.cells.units * TREE_TILE_ROWS;
     for (uint32_t i = 0; i < t->product_count; i++) {
         if (t->of[i].cols > most) most = t->of[i].cols;
         if (t->of[i].terms > most) most = t->of[i].terms;
     }
-    most = divide_up(most, TREE_SIDE) * TREE_SIDE;
+    most = divide_up(most, WARP_THREADS) * WARP_THREADS;
     return most < TREE_THREADS_MAX ? most : TREE_THREADS_MAX;
 }
 
@@ -347,23 +369,24 @@ GPU_RUN(tree_forward)
     return launch(&t, GPU_KERNEL_tree_forward, t.groups);
 }
 
-/* Transposes all weights into scratch memory; *rest is what is left of it. */
-static status weights_transpose(struct tree_pass *t, const struct op_context *c, const struct graph_node *n,
-                                size_t *used)
+/* Transposes into scratch memory the weights that the backward pass multiplies by. */
+static status weights_transpose(struct tree_pass *t, const struct op_context *c, const struct graph_node *n)
 {
     struct tree_transpose_args args = {.from = {NULL}};
     uint32_t terms = 0, cols = 0;
-    *used = 0;
+    t->scratch_used = 0;
     if (t->product_count == 0) return ST_OK;
     for (uint32_t i = 0; i < t->product_count; i++) {
+        if (t->of[i].is_early && t->args.dx.data == NULL) continue;
         args.from[i] = op_param(c, n, 2 * i).data;
-        t->args.weight[i] = args.to[i] = t->w->scratch + *used;
+        t->args.weight[i] = args.to[i] = t->w->scratch + t->scratch_used;
         args.terms[i] = t->of[i].terms, args.cols[i] = t->of[i].cols;
         if (terms < args.terms[i]) terms = args.terms[i];
         if (cols < args.cols[i]) cols = args.cols[i];
-        *used += transposed_floats(&t->of[i]);
+        t->scratch_used += transposed_floats(&t->of[i]);
     }
-    CHECK(*used <= t->w->scratch_floats);
+    CHECK(t->scratch_used <= t->w->scratch_floats); /* gpu_tree_scratch_floats */
+    if (t->scratch_used == 0) return ST_OK;
     return gpu_launch(t->w->gpu, t->w->stream, GPU_KERNEL_tree_transpose,
                       (struct gpu_dim){divide_up(cols, TREE_SIDE), divide_up(terms, TREE_SIDE), t->product_count},
                       (struct gpu_dim){TREE_SIDE, 8, 1}, &args, sizeof args);
@@ -371,13 +394,12 @@ static status weights_transpose(struct tree_pass *t, const struct op_context *c,
 
 /* d weight and d bias of a product, of all its rows. */
 static status weight_backward(const struct tree_pass *t, const struct op_context *c, const struct graph_node *n,
-                              uint32_t product, size_t used)
+                              uint32_t product)
 {
     const struct tree_product *p = &t->of[product];
     const struct tree_args *a = &t->args;
     const struct view dweight = op_dparam(c, n, 2 * product), dbias = op_dparam(c, n, 2 * product + 1);
-    const uint32_t kinds = t->run.cells.kind_count,
-                   *range = a->words + WORDS(struct tree_head) + (p->is_edge ? kinds + 1 : 0) + p->kind,
+    const uint32_t *range = a->words + kinds_at(t->run.cells.kind_count, p->is_edge) + p->kind,
                    outputs = (p->is_edge ? a->edge_count : a->register_count) * a->units,
                    rows_max = t->w->micro * key_max_of(c->graph, n);
     const float *dout = (p->is_edge ? a->dedge : a->dreg) + p->out_begin,
@@ -398,28 +420,27 @@ static status weight_backward(const struct tree_pass *t, const struct op_context
                                         .range = range,
                                         .terms_max = rows_max,
                                         .result = dweight.data,
-                                        .scratch = t->w->scratch + used,
-                                        .scratch_floats = t->w->scratch_floats - used};
+                                        .scratch = t->w->scratch + t->scratch_used,
+                                        .scratch_floats = t->w->scratch_floats - t->scratch_used};
     return gpu_terms_product(t->w, &d);
 }
 
 GPU_RUN(tree_backward)
 {
     struct tree_pass t;
-    size_t used;
     const struct view dx = n->input_count > 1 ? op_din(c, n, 1) : (struct view){0};
     pass_open(&t, w, c, n);
     t.args.dout = gpu_in_of(op_dout(c, n));
     t.args.dx = gpu_out_of(dx);
     t.args.dx_cols = dx.cols;
     t.args.dx_adds = dx.data != NULL && op_din_adds(c, n, 1);
-    TRY(weights_transpose(&t, c, n, &used));
+    TRY(weights_transpose(&t, c, n));
     TRY(launch(&t, GPU_KERNEL_tree_backward, t.groups));
     for (uint32_t i = 0; i < t.product_count; i++) {
         t.args.product = i;
         if (t.of[i].is_early && dx.data != NULL)
             TRY(launch(&t, GPU_KERNEL_tree_early_backward, early_blocks(&t, c, n)));
     }
-    for (uint32_t i = 0; i < t.product_count; i++) TRY(weight_backward(&t, c, n, i, used));
+    for (uint32_t i = 0; i < t.product_count; i++) TRY(weight_backward(&t, c, n, i));
     return ST_OK;
 }

@@ -255,9 +255,10 @@ DEVICE void rows_multiply(const struct tree_factors *f, float *tile)
     }
 }
 
-/* A product of the turn's rows, or of their edges; by the weight, or by its transpose. */
+/* A product of the turn's rows, or of their edges; by the weight, or, backward, by its transpose: then the turn's
+ * first row or edge is row din_row of din. */
 DEVICE struct tree_factors factors_of(const struct tree_args *a, const struct tree_lists *l, uint32_t product,
-                                      struct tree_turn t, const uint32_t is_backward)
+                                      struct tree_turn t, const uint32_t is_backward, uint32_t din_row)
 {
     const struct tree_product *p = &a->products[product];
     const uint32_t begin = p->is_edge ? l->row[t.begin].edge : t.begin, end = p->is_edge ? l->row[t.end].edge : t.end,
@@ -268,7 +269,7 @@ DEVICE struct tree_factors factors_of(const struct tree_args *a, const struct tr
     if (is_backward) {
         f.left = (p->is_edge ? a->dedge : a->dreg) + (size_t)begin * outputs + p->out_begin;
         f.left_stride = outputs;
-        f.out = a->din + (size_t)begin * a->input_cols;
+        f.out = a->din + (size_t)din_row * a->input_cols;
         f.out_stride = a->input_cols;
         f.terms = p->cols, f.cols = p->terms;
     } else {
@@ -306,15 +307,15 @@ DEVICE void inputs_gather(const struct tree_args *a, const struct tree_lists *l,
 /* Adds the gradients of a product's inputs where they belong: one thread for a number of a node, through all
  * its edges. */
 DEVICE void inputs_spread(const struct tree_args *a, const struct tree_lists *l, const struct tree_product *p,
-                          struct tree_turn t)
+                          struct tree_turn t, uint32_t din_row)
 {
-    const uint32_t cols = a->dim > a->units ? a->dim : a->units;
+    const uint32_t cols = a->dim > a->units ? a->dim : a->units, first = p->is_edge ? l->row[t.begin].edge : t.begin;
     EACH_SPOT(at, t, cols)
     {
         const uint32_t begin = p->is_edge ? l->row[at.row].edge : at.row,
                        end = p->is_edge ? l->row[at.row + 1].edge : at.row + 1;
         for (uint32_t from = begin; from < end; from++) {
-            const float *din = a->din + (size_t)from * a->input_cols + at.i;
+            const float *din = a->din + (size_t)(din_row + from - first) * a->input_cols + at.i;
             at.edge = from;
             for (uint32_t k = 0; k < p->input_count; k++) {
                 const uint32_t there = operand_cols(a, p->input[k]);
@@ -340,7 +341,7 @@ DEVICE void turn_forward(const struct tree_args *a, const struct tree_lists *l, 
         if (a->products[product].is_early) continue;
         __syncthreads();
         inputs_gather(a, l, &a->products[product], t);
-        const struct tree_factors f = factors_of(a, l, product, t, 0);
+        const struct tree_factors f = factors_of(a, l, product, t, 0, 0);
         rows_multiply(&f, tile);
         __syncthreads();
     }
@@ -380,10 +381,7 @@ KERNEL_BOUND(tree_forward, TREE_THREADS_MAX)
     output_write(&a, &l);
 }
 
-/* The rows of a kind that a block takes at a time. */
-#define EACH_EARLY(t, l, kind)                                                                                         \
-    for (struct tree_turn t = early_turn(&a, &l, kind, blockIdx.x); t.begin < t.end;                                   \
-         t = early_turn(&a, &l, kind, early += gridDim.x))
+/* The rows of a kind that a block takes at a time: the at-th of them; none are left where begin >= end. */
 DEVICE struct tree_turn early_turn(const struct tree_args *a, const struct tree_lists *l, uint32_t kind, uint32_t at)
 {
     const uint32_t *first = a->words + l->head->kinds_at + kind, begin = first[0] + at * TREE_TILE_ROWS;
@@ -395,11 +393,11 @@ KERNEL_BOUND(tree_early_forward, TREE_THREADS_MAX)
     SHARED(float, tile, TREE_TILE_ROWS *TREE_TILE_TERMS);
     const struct tree_lists l = lists_of(&a);
     const struct tree_product *p = &a.products[a.product];
-    uint32_t early = blockIdx.x;
-    EACH_EARLY(t, l, p->kind)
-    {
+    for (uint32_t i = blockIdx.x;; i += gridDim.x) {
+        const struct tree_turn t = early_turn(&a, &l, p->kind, i);
+        if (t.begin >= t.end) break;
         inputs_gather(&a, &l, p, t);
-        const struct tree_factors f = factors_of(&a, &l, a.product, t, 0);
+        const struct tree_factors f = factors_of(&a, &l, a.product, t, 0, 0);
         rows_multiply(&f, tile);
     }
 }
@@ -439,10 +437,11 @@ DEVICE void turn_backward(const struct tree_args *a, const struct tree_lists *l,
         end = begin - 1;
         const uint32_t product = a->steps[end].a;
         if (a->products[product].is_early) continue;
-        const struct tree_factors f = factors_of(a, l, product, t, 1);
+        const uint32_t din_row = blockIdx.x * l->head->group_rows;
+        const struct tree_factors f = factors_of(a, l, product, t, 1, din_row);
         rows_multiply(&f, tile);
         __syncthreads();
-        inputs_spread(a, l, &a->products[product], t);
+        inputs_spread(a, l, &a->products[product], t, din_row);
         __syncthreads();
     }
     __syncthreads();
@@ -467,13 +466,13 @@ KERNEL_BOUND(tree_early_backward, TREE_THREADS_MAX)
     SHARED(float, tile, TREE_TILE_ROWS *TREE_TILE_TERMS);
     const struct tree_lists l = lists_of(&a);
     const struct tree_product *p = &a.products[a.product];
-    uint32_t early = blockIdx.x;
-    EACH_EARLY(t, l, p->kind)
-    {
-        const struct tree_factors f = factors_of(&a, &l, a.product, t, 1);
+    for (uint32_t i = blockIdx.x;; i += gridDim.x) {
+        const struct tree_turn t = early_turn(&a, &l, p->kind, i);
+        if (t.begin >= t.end) break;
+        const struct tree_factors f = factors_of(&a, &l, a.product, t, 1, t.begin);
         rows_multiply(&f, tile);
         __syncthreads();
-        inputs_spread(&a, &l, p, t);
+        inputs_spread(&a, &l, p, t, t.begin);
     }
 }
 
@@ -493,7 +492,7 @@ KERNEL(tree_transpose)
             a.to[z][(size_t)(col + k) * terms + term + threadIdx.x] = tile[threadIdx.x * (TREE_SIDE + 1) + k];
 }
 
-KERNEL(tree_dbias)
+KERNEL_BOUND(tree_dbias, TREE_SIDE *TREE_SIDE)
 {
     SHARED(float, sums, TREE_SIDE *TREE_SIDE);
     const uint32_t col = blockIdx.x * TREE_SIDE + threadIdx.x;

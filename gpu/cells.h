@@ -20,11 +20,11 @@
 #include "gpu/now.h"
 #include "graph/cell_words.h"
 
-#define TREE_THREADS_MAX  768u
-#define TREE_TILE_ROWS    8u    /* rows that a block multiplies at a time */
-#define TREE_TILE_TERMS   1024u /* their terms in shared memory           */
-#define TREE_PRODUCTS_MAX 16u
-#define TREE_EARLY_BLOCKS 1056u /* most blocks of a product of words alone */
+#define TREE_THREADS_MAX  768u  /* with 85 registers each, a multiprocessor's */
+#define TREE_TILE_ROWS    8u    /* rows that a block multiplies at a time     */
+#define TREE_TILE_TERMS   1024u /* their terms in shared memory               */
+#define TREE_PRODUCTS_MAX 16u   /* OP_PARAMS_MAX / 2                          */
+#define TREE_EARLY_BLOCKS 1056u /* most blocks of a product of words alone: eight for each multiprocessor of an H200 */
 #define TREE_SIDE         32u   /* of a block that transposes, or adds up columns */
 
 /* --- known beforehand: words of a node -------------------------------------------------------------- */
@@ -68,7 +68,7 @@ struct tree_head {
     uint32_t groups_at;     /* [groups + 1]: first turn */
     uint32_t turns_at;      /* struct tree_turn, in the order of time */
     uint32_t examples_at;   /* [examples]: number of nodes, or TREE_STRANGE: no tree of these cells */
-    uint32_t group_examples;
+    uint32_t group_examples, group_rows; /* of a group, at most */
 };
 
 /* --- kernels ---------------------------------------------------------------------------------------- */
@@ -88,7 +88,8 @@ struct tree_args {
     float *edge, *dedge;    /* [edges, edge_count * units] */
     float *dchild;          /* [edges, state_count * units] */
     float *in, *edge_in;    /* [rows, node_inputs], [edges, edge_inputs] */
-    float *din;             /* [rows or edges, input_cols] */
+    /* [rows, input_cols], of the product under way; tree_backward: of each group group_rows of its turn */
+    float *din;
     const float *weight[TREE_PRODUCTS_MAX], *bias[TREE_PRODUCTS_MAX];
     uint32_t units, dim, register_count, edge_count, state_count, node_inputs, edge_inputs, input_cols;
     uint32_t gives_nodes, out_cols, dx_cols, dx_adds;

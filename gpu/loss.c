@@ -73,12 +73,12 @@ uint32_t gpu_softmax_nodes_micro_word_count(const struct graph *g, const struct 
     return g->header->micro * nodes_max(g, n);
 }
 
-uint32_t gpu_softmax_nodes_micro_words_fill(const struct op_context *c, const struct graph_node *n, uint32_t core_count,
-                                            uint32_t *words)
+uint32_t gpu_softmax_nodes_micro_words_fill(const struct op_context *c, const struct graph_node *n,
+                                            const struct gpu *gpu, void *lists, uint32_t *words)
 {
     const uint32_t nodes = nodes_max(c->graph, n), classes = op_predict_cols(c->graph, n),
                    count = c->batch->example_count * nodes;
-    (void)core_count;
+    (void)gpu, (void)lists;
     for (uint32_t i = 0; i < count; i++) words[i] = NODE_NONE;
     for (uint32_t b = 0; b < c->batch->example_count; b++)
         for (struct node_walk walk = node_walk_begin(c, n, b); node_walk_next(&walk);) {

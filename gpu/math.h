@@ -51,9 +51,10 @@ DEVICE uint32_t bf16_bits(float x)
     return (bits + 0x7fffu + (bits >> 16 & 1)) & 0xffff0000u;
 }
 
-/* Natural logarithm of a normal number above 0. */
+/* Natural logarithm of a normal number above 0, or of no number. */
 DEVICE float gpu_log(float x)
 {
+    if (x != x) return x;
     uint32_t bits = __float_as_uint(x);
     int32_t exponent = (int32_t)(bits >> 23) - 127;
     float m = __uint_as_float((bits & 0x7fffffu) | 0x3f800000u); /* [1, 2) */

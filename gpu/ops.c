@@ -97,8 +97,14 @@ uint32_t gpu_micro_words(const struct graph *g, const struct graph_node *n)
     return op->micro_word_count ? op->micro_word_count(g, n) : 0;
 }
 
-uint32_t gpu_micro_words_fill(const struct gpu *gpu, const struct op_context *c, const struct graph_node *n,
-                              uint32_t *words)
+size_t gpu_micro_lists_bytes(const struct graph *g, const struct graph_node *n)
 {
-    return gpu_op_table[n->op].micro_words_fill(c, n, gpu->core_count, words);
+    const struct gpu_op *op = &gpu_op_table[n->op];
+    return op->micro_lists_bytes ? op->micro_lists_bytes(g, n) : 0;
+}
+
+uint32_t gpu_micro_words_fill(const struct gpu *gpu, const struct op_context *c, const struct graph_node *n,
+                              void *lists, uint32_t *words)
+{
+    return gpu_op_table[n->op].micro_words_fill(c, n, gpu, lists, words);
 }

@@ -35,11 +35,12 @@ struct gpu_op {
     bool (*is_rounded)(const struct graph_node *n);
     uint32_t (*word_count)(const struct graph *g, const struct graph_node *n);
     void (*words_fill)(const struct graph *g, const struct graph_node *n, uint32_t *words);
-    /* What the host tells of each micro-batch, and room behind it for what that needs: gpu_micro_words. */
+    /* What the host tells of each micro-batch: gpu_micro_words. */
     uint32_t (*micro_word_count)(const struct graph *g, const struct graph_node *n);
-    uint32_t (*micro_words_fill)(const struct op_context *c, const struct graph_node *n, uint32_t core_count,
-                                 uint32_t *words);
-    bool has_own_saved; /* what it saves is laid out for cards alone */
+    size_t (*micro_lists_bytes)(const struct graph *g, const struct graph_node *n); /* NULL: it needs no lists */
+    uint32_t (*micro_words_fill)(const struct op_context *c, const struct graph_node *n, const struct gpu *gpu,
+                                 void *lists, uint32_t *words);
+    bool has_own_saved; /* what it saves is laid out for cards alone: tests do not compare it */
 };
 extern const struct gpu_op gpu_op_table[OP_ID_COUNT];
 #define GPU_OP(id, ...) gpu_op_run gpu_##id##_forward, gpu_##id##_backward;
@@ -49,15 +50,17 @@ MUST_USE status gpu_interact_check(const struct graph *g, const struct graph_nod
 size_t gpu_fc_scratch_floats(const struct graph *g, const struct graph_node *n);
 size_t gpu_batch_norm_scratch_floats(const struct graph *g, const struct graph_node *n);
 bool gpu_fc_is_rounded(const struct graph_node *n);
+MUST_USE status gpu_tree_check(const struct graph *g, const struct graph_node *n);
 size_t gpu_tree_scratch_floats(const struct graph *g, const struct graph_node *n);
 uint32_t gpu_tree_word_count(const struct graph *g, const struct graph_node *n);
 void gpu_tree_words_fill(const struct graph *g, const struct graph_node *n, uint32_t *words);
 uint32_t gpu_tree_micro_word_count(const struct graph *g, const struct graph_node *n);
-uint32_t gpu_tree_micro_words_fill(const struct op_context *c, const struct graph_node *n, uint32_t core_count,
-                                   uint32_t *words);
+size_t gpu_tree_micro_lists_bytes(const struct graph *g, const struct graph_node *n);
+uint32_t gpu_tree_micro_words_fill(const struct op_context *c, const struct graph_node *n, const struct gpu *gpu,
+                                   void *lists, uint32_t *words);
 uint32_t gpu_softmax_nodes_micro_word_count(const struct graph *g, const struct graph_node *n);
-uint32_t gpu_softmax_nodes_micro_words_fill(const struct op_context *c, const struct graph_node *n, uint32_t core_count,
-                                            uint32_t *words);
+uint32_t gpu_softmax_nodes_micro_words_fill(const struct op_context *c, const struct graph_node *n,
+                                            const struct gpu *gpu, void *lists, uint32_t *words);
 uint32_t gpu_embed_bag_word_count(const struct graph *g, const struct graph_node *n);
 void gpu_embed_bag_words_fill(const struct graph *g, const struct graph_node *n, uint32_t *words);
 /* A function of the table, and the attributes of its node. */
@@ -89,12 +92,14 @@ bool gpu_node_wants_library(const struct gpu *gpu, const struct graph_node *n);
 /* Words of an op's node that are known beforehand: their count, and the words. */
 uint32_t gpu_node_words(const struct graph *g, const struct graph_node *n);
 void gpu_node_words_fill(const struct graph *g, const struct graph_node *n, uint32_t *words);
-/* Words of a micro-batch that its structures give, trees for example: room for them in memory of the host,
- * 0: the op has none; and the words, of which the first [returned] go to the card before the node's forward
- * pass. c: the host's context. */
+/* Words of a micro-batch that its structures give, trees for example: the most of them, 0: the op has none;
+ * and the words, of which the first [returned] go to the card before the node's forward pass. c: the host's
+ * context. lists: memory of the host for the meantime, aligned to a cache line, of as many bytes as
+ * gpu_micro_lists_bytes() says. */
 uint32_t gpu_micro_words(const struct graph *g, const struct graph_node *n);
+size_t gpu_micro_lists_bytes(const struct graph *g, const struct graph_node *n);
 uint32_t gpu_micro_words_fill(const struct gpu *gpu, const struct op_context *c, const struct graph_node *n,
-                              uint32_t *words);
+                              void *lists, uint32_t *words);
 
 /* The updates of graph/device.h; all that they point to, even lists of pointers, is the card's memory. */
 /* The sums of the first weight lie sums_begin floats behind the lanes' pointers. */

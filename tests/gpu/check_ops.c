@@ -67,8 +67,13 @@ int main(int argc, char **argv)
     }
     printf("# card %u: %s; cuBLASLt: %s\n", index, facts.name, blas ? gpu_blas_library(&why) : why);
     for (size_t i = 0; i < OP_TEXT_COUNT; i++) text_check(&op_texts[i]);
+    const uint32_t core_count = card_gpu->core_count;
     for (size_t i = 0; i < TREE_TEXT_COUNT; i++) text_check(&tree_texts[i]);
     CHECK_THAT("wide_trees", ok(wide_trees_run(1)));
+    card_gpu->core_count = 2; /* two groups of examples, not one each */
+    for (size_t i = 0; i < TREE_TEXT_COUNT; i++) text_check(&tree_texts[i]);
+    CHECK_THAT("wide_trees", ok(wide_trees_run(2)));
+    card_gpu->core_count = core_count;
     CHECK_THAT("wide", ok(text_run(&wide, 200, 3)));
     CHECK_THAT("edges", edges_run(8));
     const double f32_worst = error_worst;

@@ -11,12 +11,13 @@
 #include "gpu/emu/gpu_emu.h"
 #include "tests/gpu/card_rig.h"
 
-static uint32_t capability = 90;
+static uint32_t capability = 90, core_count = 1;
 static struct gpu *emulated;
 static status rig_gpu_open(uint64_t seed, struct gpu **gpu)
 {
     TRY(gpu_emu_open(gpu, 0, seed));
     (*gpu)->capability = capability;
+    (*gpu)->core_count = core_count;
     emulated = *gpu;
     return ST_OK;
 }
@@ -74,16 +75,32 @@ static void gpu_op__text__equals_reference(void **state)
     ok(text_run(*state, EXAMPLES - 5, 2));
 }
 
-/* Trees, of several seeds: forests, graphs, no nodes. */
+/* Trees, of several seeds: forests, and graphs; all examples in one group, several groups, a group each;
+ * without nodes, and keys that are no trees. */
 static void gpu_op__trees__equals_reference(void **state)
 {
-    for (uint32_t examples = 1; examples <= EXAMPLES; examples++) ok(text_run(*state, examples, examples));
+    for (uint32_t examples = 1; examples <= EXAMPLES; examples++)
+        for (uint32_t groups = 1; groups <= EXAMPLES; groups += groups) {
+            core_count = groups == 4 ? EXAMPLES : groups;
+            ok(text_run(*state, examples, examples));
+        }
+    for (uint32_t examples = 1; examples <= EXAMPLES; examples++) {
+        rig_trees = TREES_EMPTY;
+        ok(text_run(*state, examples, examples));
+        rig_trees = TREES_STRANGE;
+        ok(text_run(*state, examples, examples));
+    }
+    rig_trees = TREES_WHOLE;
+    core_count = 1;
 }
 
 static void gpu_op__wide__equals_reference(void **state)
 {
     (void)state;
     ok(wide_trees_run(1));
+    core_count = EXAMPLES;
+    ok(wide_trees_run(2));
+    core_count = 1;
     edges_run(8); /* not wide, but outside what gradients are tried on, too */
     ok(text_run(&wide, 200, 3));
     ok(text_run(&wide, 70, 4));

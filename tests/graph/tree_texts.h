@@ -37,6 +37,12 @@ static const struct op_text tree_texts[] = {
                           "[tree t]\ninput = tree, e\nunits = 4\ndim = 3\nstate = h\ngives = nodes\n[fc y]\ninput = t\n"
                           "groups = 9\nunits = 3\n[loss a]\nkind = softmax_nodes\ninput = y, tree\nweight = 0.5\n"
                           "[loss b]\nkind = softmax_nodes\ninput = y, tree\n"},
+    /* Two trees that read the same vectors, and add up their gradients. */
+    {"trees_of_one_lookup", TREES("leaf, inner") LEAF
+     "[cell inner]\nc = tanh(affine(left.h, right.c))\nh = c * affine(left.h, right.c) + sum(child.h)\n"
+     "[tree a]\ninput = tree, e\nunits = 4\ndim = 3\nstate = h, c\n"
+     "[tree b]\ninput = tree, e\nunits = 3\ndim = 3\nstate = h, c\ngives = nodes\n"
+     "[slice s]\ninput = b\nend = 9\n[concat h]\ninput = a, s, e\n" OUT},
     /* Without vectors; two trees of the same nodes. */
     {"trees_of_numbers",
      "[data]\nformat = trees\nsparse = tree\nids_max = 7\nkinds = leaf, inner\n[train]\nbatch = 6\nmicro = 6\n"

@@ -154,17 +154,17 @@ static status keys_give(struct card_device *d, const struct op_context *c, struc
 /* Before a forward pass: what the host tells of the micro-batch's structures. Not written down either. */
 static status words_give(struct card_device *d, const struct op_context *c, struct card_slot *slot)
 {
-    const struct card_stage *s = d->stage;
+    struct card_stage *s = d->stage;
     uint64_t bytes = 0;
     for (uint32_t i = s->extent->forward_begin; i < s->extent->forward_end; i++) {
         uint32_t *host = slot->micro_words_host[i];
         if (host == NULL) continue;
-        const size_t words = gpu_micro_words_fill(s->gpu, c, &s->graph->nodes[i], host);
+        const size_t words = gpu_micro_words_fill(s->gpu, c, &s->graph->nodes[i], slot->micro_lists, host);
         TRY(gpu_copy(d->work.gpu, d->work.stream, slot->micro_words[i], host, words * sizeof *host));
         bytes += words * sizeof *host;
     }
     /* Relaxed: a figure. */
-    if (c->training) atomic_fetch_add_explicit(&d->stage->shared_other, bytes, memory_order_relaxed);
+    if (c->training) atomic_fetch_add_explicit(&s->shared_other, bytes, memory_order_relaxed);
     return ST_OK;
 }
 
@@ -283,8 +283,11 @@ status card_device_repeat(struct device *device, const struct op_context *c, con
     if (count == 0) return ST_OK;
     slot_set(d, slot, c, 0, &card);
     TRY(gpu_copy(d->work.gpu, d->work.stream, slot->now, slot->now_host, d->stage->now_bytes));
-    TRY(words_give(d, c, slot));
-    for (uint32_t i = 0; i < times; i++) TRY(nodes_give(d, &card, nodes, count));
+    /* The words are the same each time: who overwrites them while they are copied changes nothing. */
+    for (uint32_t i = 0; i < times; i++) {
+        TRY(words_give(d, c, slot));
+        TRY(nodes_give(d, &card, nodes, count));
+    }
     return finish(d);
 }
 

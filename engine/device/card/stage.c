@@ -142,12 +142,16 @@ static void card_slot_layout(const struct card_stage *s, struct layout *card, st
         LAYOUT_TAKE(card, of->occurrence, keys);
         LAYOUT_TAKE(card, of->lane_row, t->uniques_max);
     }
+    size_t lists_bytes = 0;
     for (uint32_t i = s->extent->forward_begin; i < s->extent->forward_end; i++) {
         const uint32_t words = gpu_micro_words(g, &g->nodes[i]);
+        const size_t bytes = gpu_micro_lists_bytes(g, &g->nodes[i]);
+        if (bytes > lists_bytes) lists_bytes = bytes;
         if (words == 0) continue;
         LAYOUT_TAKE(card, slot->micro_words[i], words);
         LAYOUT_TAKE(pinned, slot->micro_words_host[i], words);
     }
+    slot->micro_lists = layout_take(pinned, 1, lists_bytes);
     if (card->base) views_set(s, slot, activations);
 }
 

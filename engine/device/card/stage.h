@@ -17,6 +17,7 @@ struct card_slot {
     /* [forward_count]: words of the micro-batch for nodes that have such (gpu_micro_words), else NULL: of the
      * card; of the host */
     uint32_t **micro_words, **micro_words_host;
+    void *micro_lists; /* of the host: for gpu_micro_words_fill(), of one node at a time */
     /* Passes that have been written down: forward in evaluation, in training, backward of each lane. Each
      * device has its own, which name its scratch memory, for each of a feed's inputs. */
     struct gpu_list **list;
