@@ -255,8 +255,8 @@ DEVICE void rows_multiply(const struct tree_factors *f, float *tile)
     }
 }
 
-/* A product of the turn's rows, or of their edges; by the weight, or, backward, by its transpose: then the turn's
- * first row or edge is row din_row of din. */
+/* A product of the turn's rows, or of their edges; by the weight, or, backward, by its transpose: then the
+ * turn's first row or edge is row din_row of din. */
 DEVICE struct tree_factors factors_of(const struct tree_args *a, const struct tree_lists *l, uint32_t product,
                                       struct tree_turn t, const uint32_t is_backward, uint32_t din_row)
 {

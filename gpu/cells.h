@@ -60,15 +60,16 @@ struct tree_turn {
 /* Begins these words; `…_at`: where the others begin, in words. */
 struct tree_head {
     uint32_t group_count;
-    uint32_t kinds_at;      /* [kinds + 1]: first row of each kind */
-    uint32_t kind_edges_at; /* [kinds + 1]: first edge of each kind */
-    uint32_t rows_at;       /* [rows + 1] struct tree_row: the last one ends the others' edges and parents */
-    uint32_t edges_at;      /* [edges] struct tree_edge */
-    uint32_t parents_at;    /* [edges]: edges that lead to a row */
-    uint32_t groups_at;     /* [groups + 1]: first turn */
-    uint32_t turns_at;      /* struct tree_turn, in the order of time */
-    uint32_t examples_at;   /* [examples]: number of nodes, or TREE_STRANGE: no tree of these cells */
-    uint32_t group_examples, group_rows; /* of a group, at most */
+    uint32_t kinds_at;       /* [kinds + 1]: first row of each kind */
+    uint32_t kind_edges_at;  /* [kinds + 1]: first edge of each kind */
+    uint32_t rows_at;        /* [rows + 1] struct tree_row: the last one ends the others' edges and parents */
+    uint32_t edges_at;       /* [edges] struct tree_edge */
+    uint32_t parents_at;     /* [edges]: edges that lead to a row */
+    uint32_t groups_at;      /* [groups + 1]: first turn */
+    uint32_t turns_at;       /* struct tree_turn, in the order of time */
+    uint32_t examples_at;    /* [examples]: number of nodes, or TREE_STRANGE: no tree of these cells */
+    uint32_t group_examples; /* of a group, at most; its rows: */
+    uint32_t group_rows;
 };
 
 /* --- kernels ---------------------------------------------------------------------------------------- */

@@ -13,6 +13,9 @@
 #define EACH_EXAMPLES(b)                                                                                               \
     for (uint32_t b = blockIdx.y * blockDim.y + threadIdx.y; b < a.now->example_count;                                 \
          b += EACH_ROWS * gridDim.y * blockDim.y)
+/* A warp of gpu_launch_warps after another takes one of `count`. */
+#define EACH_WARP(i, count)                                                                                            \
+    for (uint32_t i = blockIdx.y * blockDim.y + threadIdx.y; i < (count); i += gridDim.y * blockDim.y)
 #define EACH_COL(i, cols)                                                                                              \
     for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < (cols); i += gridDim.x * blockDim.x)
 
@@ -36,6 +39,15 @@ DEVICE float warp_max(float x)
         x = other > x ? other : x;
     }
     return x;
+}
+/* The sum of a lane's value and those of the lanes before it. `lane`: the caller's. */
+DEVICE uint32_t warp_sum_up_to(uint32_t number, uint32_t lane)
+{
+    for (uint32_t by = 1; by < WARP_LANES; by *= 2) {
+        const uint32_t other = __shfl_up_sync(WARP_ALL, number, by);
+        number += lane >= by ? other : 0;
+    }
+    return number;
 }
 
 #endif

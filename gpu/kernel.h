@@ -90,6 +90,8 @@
 #define __float_as_uint(x)  emu_bits_of(x)
 #define __uint_as_float(x)  emu_float_of(x)
 #define __umulhi(x, y)      ((uint32_t)((uint64_t)(x) * (y) >> 32))
+#define __ffs(x)            __builtin_ffs((int)(x))
+#define __popc(x)           ((uint32_t)__builtin_popcount(x))
 #define atomicAdd(p, value) emu_atomic_add(p, value)
 #define min(x, y)                                                                                                      \
     ({                                                                                                                 \

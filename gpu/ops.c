@@ -38,10 +38,11 @@ status gpu_launch_each(const struct gpu_work *w, enum gpu_kernel kernel, uint32_
                       (struct gpu_dim){width, height, 1}, args, args_bytes);
 }
 
-status gpu_launch_warps(const struct gpu_work *w, enum gpu_kernel kernel, const void *args, uint32_t args_bytes)
+status gpu_launch_warps(const struct gpu_work *w, enum gpu_kernel kernel, uint32_t rows, const void *args,
+                        uint32_t args_bytes)
 {
     const uint32_t warps = 8;
-    uint32_t rows = (w->micro + warps - 1) / warps;
+    rows = (rows + warps - 1) / warps;
     if (rows == 0) return ST_OK;
     if (rows > GPU_GRID_Y_MAX) rows = GPU_GRID_Y_MAX;
     return gpu_launch(w->gpu, w->stream, kernel, (struct gpu_dim){1, rows, 1}, (struct gpu_dim){32, warps, 1}, args,

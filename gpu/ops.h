@@ -49,6 +49,8 @@ extern const struct gpu_op gpu_op_table[OP_ID_COUNT];
 MUST_USE status gpu_interact_check(const struct graph *g, const struct graph_node *n);
 size_t gpu_fc_scratch_floats(const struct graph *g, const struct graph_node *n);
 size_t gpu_batch_norm_scratch_floats(const struct graph *g, const struct graph_node *n);
+size_t gpu_experts_scratch_floats(const struct graph *g, const struct graph_node *n);
+size_t gpu_shared_softmax_scratch_floats(const struct graph *g, const struct graph_node *n);
 bool gpu_fc_is_rounded(const struct graph_node *n);
 MUST_USE status gpu_tree_check(const struct graph *g, const struct graph_node *n);
 size_t gpu_tree_scratch_floats(const struct graph *g, const struct graph_node *n);
@@ -143,6 +145,19 @@ struct gpu_terms_product {
 };
 MUST_USE status gpu_terms_product(const struct gpu_work *w, const struct gpu_terms_product *product);
 
+/* Float32 products by our own kernels for other ops: args as in gpu/product.h, with pass; parts: of the
+ * terms, at least 1. gpu_f32_parts: into how many parts `terms` are cut, so that all of a card has work.
+ * gpu_f32_runs: of rows in `count` runs, begin [count + 1] in the card's memory, rows: of all; dweight adds
+ * to the weight of each run, and needs no parts. */
+struct product_args;
+struct gpu_parts {
+    uint32_t count, terms;
+};
+struct gpu_parts gpu_f32_parts(uint32_t rows, uint32_t cols, uint32_t terms);
+MUST_USE status gpu_f32_product(const struct gpu_work *w, const struct product_args *args);
+MUST_USE status gpu_f32_runs(const struct gpu_work *w, const struct product_args *args, const uint32_t *begin,
+                             uint32_t count);
+
 static inline struct gpu_in gpu_in_of(struct view v) { return (struct gpu_in){v.data, v.stride}; }
 static inline struct gpu_out gpu_out_of(struct view v) { return (struct gpu_out){v.data, v.stride}; }
 
@@ -157,11 +172,12 @@ MUST_USE status gpu_launch_each(const struct gpu_work *w, enum gpu_kernel kernel
 /* The same for kernels of EACH_EXAMPLES. */
 #define GPU_EACH_ROWS(w, kernel, cols, ...)                                                                            \
     GPU_EACH_OF(w, kernel, ((w)->micro + EACH_ROWS - 1) / EACH_ROWS, cols, __VA_ARGS__)
-/* A warp an example. */
-MUST_USE status gpu_launch_warps(const struct gpu_work *w, enum gpu_kernel kernel, const void *args,
+/* A warp each of `rows`, mostly examples. */
+MUST_USE status gpu_launch_warps(const struct gpu_work *w, enum gpu_kernel kernel, uint32_t rows, const void *args,
                                  uint32_t args_bytes);
-#define GPU_WARPS(w, kernel, ...)                                                                                      \
-    gpu_launch_warps(w, GPU_KERNEL_##kernel, &(const struct kernel##_args){.now = (w)->now, __VA_ARGS__},              \
+#define GPU_WARPS_OF(w, kernel, rows, ...)                                                                             \
+    gpu_launch_warps(w, GPU_KERNEL_##kernel, rows, &(const struct kernel##_args){.now = (w)->now, __VA_ARGS__},        \
                      sizeof(struct kernel##_args))
+#define GPU_WARPS(w, kernel, ...) GPU_WARPS_OF(w, kernel, (w)->micro, __VA_ARGS__)
 
 #endif

@@ -11,7 +11,7 @@ static uint32_t divide_up(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 
 /* --- which kernel ---------------------------------------------------------------------------------- */
 
-enum pass { FORWARD, DIN, DWEIGHT, PASSES };
+enum pass { FORWARD = PASS_OF_FORWARD, DIN = PASS_OF_DIN, DWEIGHT = PASS_OF_DWEIGHT, PASSES };
 struct tile {
     uint32_t rows, cols;
     enum gpu_kernel kernel[PASSES];
@@ -44,6 +44,11 @@ static const struct tile *tile_choose(enum factor_kind kind, uint32_t rows, uint
         t++;
     return t;
 }
+
+/* Kernels of rows in runs, of the tiles of f32_tiles. */
+static const enum gpu_kernel runs_kernels[TILES][2] = {{GPU_KERNEL_runs_forward_128x128, GPU_KERNEL_runs_din_128x128},
+                                                       {GPU_KERNEL_runs_forward_64x64, GPU_KERNEL_runs_din_64x64},
+                                                       {GPU_KERNEL_runs_forward_64x16, GPU_KERNEL_runs_din_64x16}};
 
 /* Kernels of packed factors (gpu/product_packed.h). room: blocks at once on a multiprocessor.
  * Nanoseconds on an H100: step_ns for 128 bytes of a tile's terms, where every multiprocessor has tiles;
@@ -283,12 +288,17 @@ static status packed_run(const struct fc *fc, enum pass pass, const struct packe
                       sizeof *args);
 }
 
+static status tile_run(const struct gpu_work *w, enum pass pass, const struct tile *t, uint32_t parts,
+                       const struct product_args *args)
+{
+    const struct gpu_dim grid = {divide_up(args->rows, t->rows) * divide_up(args->cols, t->cols), parts, 1};
+    return gpu_launch(w->gpu, w->stream, t->kernel[pass], grid, (struct gpu_dim){PRODUCT_THREADS, 1, 1}, args,
+                      sizeof *args);
+}
 static status product_run(const struct fc *fc, enum pass pass, const struct tile *t, uint32_t parts,
                           const struct product_args *args)
 {
-    const struct gpu_dim grid = {divide_up(args->rows, t->rows) * divide_up(args->cols, t->cols), parts, 1};
-    return gpu_launch(fc->w->gpu, fc->w->stream, t->kernel[pass], grid, (struct gpu_dim){PRODUCT_THREADS, 1, 1}, args,
-                      sizeof *args);
+    return tile_run(fc->w, pass, t, parts, args);
 }
 
 #define BLAS_SIDE_LEAST    64u
@@ -398,15 +408,19 @@ static uint32_t parts_most(const struct fc *fc)
     const uint32_t most = divide_up(fc->M, PART_ROWS);
     return room < most ? (uint32_t)room : most;
 }
-/* Computes dweight by our kernels, in parts, so that all of a card has work. */
+/* Parts, at most `most`, with which all of a card has work. */
+static uint32_t parts_wanted(const struct tile *t, uint32_t rows, uint32_t cols, uint32_t most)
+{
+    const uint32_t parts = divide_up(PART_BLOCKS, divide_up(rows, t->rows) * divide_up(cols, t->cols));
+    return parts < most ? parts : most;
+}
+/* Computes dweight by our kernels, in parts. */
 static status dweight_own(struct fc *fc, struct product_args *args)
 {
-    const uint32_t count = fc->K * fc->N, most = parts_most(fc);
+    const uint32_t count = fc->K * fc->N;
     const struct tile *t = tile_choose(fc->kind, fc->K, fc->N, divide_up(fc->M, PART_ROWS));
-    const uint32_t blocks = divide_up(fc->K, t->rows) * divide_up(fc->N, t->cols);
     float *dweight = args->result.data;
-    uint32_t parts = divide_up(PART_BLOCKS, blocks);
-    if (parts > most) parts = most;
+    uint32_t parts = parts_wanted(t, fc->K, fc->N, parts_most(fc));
     if (parts <= 1) {
         args->part_terms = fc->M;
         args->parts = 1;
@@ -586,4 +600,37 @@ GPU_RUN(fc_backward)
     din_args.left = dweight_args.right = dz;
     if (din.data != NULL) TRY(din_run(&fc, &din_args, in_view, din));
     return dweight.data != NULL ? dweight_run(&fc, &dweight_args) : ST_OK;
+}
+
+/* --- for other ops ------------------------------------------------------------------------------------- */
+
+struct gpu_parts gpu_f32_parts(uint32_t rows, uint32_t cols, uint32_t terms)
+{
+    const uint32_t most = divide_up(terms, PART_ROWS),
+                   wanted = parts_wanted(tile_choose(FACTOR_F32, rows, cols, most), rows, cols, most),
+                   part_terms = divide_up(terms, wanted ? wanted : 1);
+    return (struct gpu_parts){part_terms ? divide_up(terms, part_terms) : 1, part_terms};
+}
+status gpu_f32_product(const struct gpu_work *w, const struct product_args *args)
+{
+    if (args->rows == 0 || args->cols == 0) return ST_OK;
+    const struct tile *t = tile_choose(FACTOR_F32, args->rows, args->cols, args->parts);
+    return tile_run(w, (enum pass)args->pass, t, args->parts, args);
+}
+status gpu_f32_runs(const struct gpu_work *w, const struct product_args *args, const uint32_t *begin, uint32_t count)
+{
+    struct product_runs_args runs = {*args, begin, count};
+    if (args->pass == PASS_OF_DWEIGHT) {
+        runs.of.parts = 1; /* of a run */
+        runs.of.range = begin;
+        return tile_run(w, DWEIGHT, tile_choose(FACTOR_F32, args->rows, args->cols, count), count, &runs.of);
+    }
+    const uint32_t usual = divide_up(args->rows, count); /* rows of a run: where they fill half a tile, take that */
+    const struct tile *t = tile_choose(FACTOR_F32, usual, args->cols, count);
+    if (t == f32_tiles && usual <= f32_tiles[1].rows) t++;
+    const uint32_t full = args->rows / t->rows, tiles = args->rows - full < count ? args->rows : full + count;
+    if (tiles == 0 || args->cols == 0) return ST_OK;
+    return gpu_launch(w->gpu, w->stream, runs_kernels[t - f32_tiles][args->pass],
+                      (struct gpu_dim){tiles * divide_up(args->cols, t->cols), 1, 1},
+                      (struct gpu_dim){PRODUCT_THREADS, 1, 1}, &runs, sizeof runs);
 }

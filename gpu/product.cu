@@ -7,6 +7,7 @@
  *     neighbours in memory meet no bank twice.
  *
  * Each sum adds its terms in order, one after another, in any tile: results are the same bits every time. */
+#include "gpu/each.h"
 #include "gpu/product_tile.h"
 
 #define DEPTH             8u
@@ -85,11 +86,9 @@ DEVICE void sides_take(float x[8], const float *from, const uint32_t each)
 }
 DEVICE uint32_t side_at(uint32_t number, const uint32_t each) { return each == 1 ? number : 4 * number; }
 
-DEVICE void f32_product(const struct product_args *a, const uint32_t pass, const uint32_t TM, const uint32_t TN,
-                        float *left, float *right)
+DEVICE void piece_multiply(const struct product_args *a, const struct product_piece p, const uint32_t pass,
+                           const uint32_t TM, const uint32_t TN, float *left, float *right)
 {
-    const struct product_piece p = piece_of(a, pass, 16 * TM, 16 * TN);
-    if (p.row >= p.rows) return;
     /* A warp has 4 x 8 threads, so that its reads of a term meet no bank twice. */
     const uint32_t warp = threadIdx.x / WARP_LANES, lane = threadIdx.x % WARP_LANES,
                    row = side_at(warp / 2 * 4 + lane / 8, TM), col = side_at(warp % 2 * 8 + lane % 8, TN);
@@ -131,6 +130,52 @@ DEVICE void f32_product(const struct product_args *a, const uint32_t pass, const
         sums_end(a, pass, &p, p.row + row + i % 4 + i / 4 * 64, p.col + col + h * 64, TN == 1 ? 1 : 4, &sum[i][4 * h]);
 }
 
+DEVICE void f32_product(const struct product_args *a, const uint32_t pass, const uint32_t TM, const uint32_t TN,
+                        float *left, float *right)
+{
+    struct product_piece p = piece_of(a, pass, 16 * TM, 16 * TN);
+    if (p.row >= p.rows) return;
+    if (pass == PASS_OF_FORWARD && a->part_terms) {
+        p.begin = p.part * a->part_terms;
+        p.end = min(p.begin + a->part_terms, a->terms);
+    }
+    piece_multiply(a, p, pass, TM, TN, left, right);
+}
+
+/* The run in which a tile of `side` rows lies, and its first row; `count`: there is no such tile. */
+DEVICE uint32_t run_of(const struct product_runs_args *runs, uint32_t tile, const uint32_t side, uint32_t *row)
+{
+    const uint32_t lane = threadIdx.x % WARP_LANES;
+    uint32_t before = 0;
+    for (uint32_t first = 0; first < runs->count; first += WARP_LANES) {
+        const uint32_t run = first + lane, begin = run < runs->count ? runs->begin[run] : 0,
+                       rows = run < runs->count ? runs->begin[run + 1] - begin : 0, tiles = (rows + side - 1) / side,
+                       up_to = before + warp_sum_up_to(tiles, lane), behind = __ballot_sync(WARP_ALL, tile < up_to);
+        if (behind) {
+            const uint32_t found = (uint32_t)__ffs(behind) - 1;
+            *row = __shfl_sync(WARP_ALL, begin + (tile - (up_to - tiles)) * side, found);
+            return first + found;
+        }
+        before = __shfl_sync(WARP_ALL, up_to, WARP_LANES - 1);
+    }
+    return runs->count;
+}
+DEVICE void runs_product(const struct product_runs_args *runs, const uint32_t pass, const uint32_t TM,
+                         const uint32_t TN, float *left, float *right)
+{
+    const uint32_t col_tiles = (runs->of.cols + 16 * TN - 1) / (16 * TN);
+    uint32_t row = 0;
+    const uint32_t run = run_of(runs, blockIdx.x / col_tiles, 16 * TM, &row);
+    if (run == runs->count) return;
+    struct product_args own = runs->of;
+    const uint32_t right_rows = right_is_terms(pass) ? own.terms : own.cols;
+    own.right.data = (const float *)own.right.data + (size_t)run * right_rows * own.right.stride;
+    if (own.bias) own.bias += (size_t)run * own.cols;
+    const struct product_piece p = {row, blockIdx.x % col_tiles * 16 * TN, runs->begin[run + 1], own.cols, 0, own.terms,
+                                    0};
+    piece_multiply(&own, p, pass, TM, TN, left, right);
+}
+
 #define F32_PRODUCT(name, pass, TM, TN)                                                                                \
     KERNEL_BOUND(name, PRODUCT_THREADS)                                                                                \
     {                                                                                                                  \
@@ -156,6 +201,26 @@ F32_PRODUCT(f32_din_64x16, PASS_OF_DIN, 4, 1)
 F32_PRODUCT(f32_dweight_128x128, PASS_OF_DWEIGHT, 8, 8)
 F32_PRODUCT(f32_dweight_64x64, PASS_OF_DWEIGHT, 4, 4)
 F32_PRODUCT(f32_dweight_64x16, PASS_OF_DWEIGHT, 4, 1)
+
+#define RUNS_PRODUCT(name, pass, TM, TN)                                                                               \
+    KERNEL_BOUND(name, PRODUCT_THREADS)                                                                                \
+    {                                                                                                                  \
+        SHARED(float, left, SIDE_FLOATS(TM));                                                                          \
+        SHARED(float, right, SIDE_FLOATS(TN));                                                                         \
+        runs_product(&a, pass, TM, TN, left, right);                                                                   \
+    }
+#define runs_forward_128x128_args product_runs_args
+#define runs_forward_64x64_args   product_runs_args
+#define runs_forward_64x16_args   product_runs_args
+#define runs_din_128x128_args     product_runs_args
+#define runs_din_64x64_args       product_runs_args
+#define runs_din_64x16_args       product_runs_args
+RUNS_PRODUCT(runs_forward_128x128, PASS_OF_FORWARD, 8, 8)
+RUNS_PRODUCT(runs_forward_64x64, PASS_OF_FORWARD, 4, 4)
+RUNS_PRODUCT(runs_forward_64x16, PASS_OF_FORWARD, 4, 1)
+RUNS_PRODUCT(runs_din_128x128, PASS_OF_DIN, 8, 8)
+RUNS_PRODUCT(runs_din_64x64, PASS_OF_DIN, 4, 4)
+RUNS_PRODUCT(runs_din_64x16, PASS_OF_DIN, 4, 1)
 
 /* --- factors ---------------------------------------------------------------------------------------- */
 

@@ -4,6 +4,7 @@
  *     factor_prepare    rounds a factor to bfloat16 or TF32, or multiplies dout by its slope, into scratch memory;
  *                       sums of columns on the way: dbias
  *     f32_PASS_SIDES    float32: fused multiply-adds                                  (product.cu)
+ *     runs_PASS_SIDES   the same of rows in runs, each with a weight of its own; not dweight
  *     bf16_PASS_SIDES   prepared factors, on matrix units, from compute capability 8.0 on (product_mma.h)
  *     tf32_PASS_SIDES   the same
  *     factor_pack       the same as factor_prepare, of several factors, for
@@ -51,6 +52,8 @@ enum factor_kind {
     FACTOR_TF32, /* float32 whose lower 13 bits are zeros */
     FACTOR_KINDS
 };
+enum product_pass { PASS_OF_FORWARD, PASS_OF_DIN, PASS_OF_DWEIGHT };
+
 /* Row m of a matrix lies at data + m / groups * stride + m % groups * width elements. Aligned: 16 bytes can
  * be taken at a time, from every fourth (float32, TF32) or eighth (bfloat16) column on. */
 struct product_factor {
@@ -69,21 +72,33 @@ struct product_result {
  *     din         of micro-batch  K      N                dz       weight^T   = or += s * slope of output
  *     dweight     K               N      of micro-batch   in^T     dz         =, or (adds) +=, to part z of the terms
  *
+ * Float32 alone: forward, too, sums part z of the terms, if part_terms are given.
+ *
  * Factors are given as they lie in memory. The stride of packed factors is their number of rows, a multiple
  * of 64; so is part_terms. The micro-batch has example_count * groups rows. */
 struct product_args {
     const struct gpu_now *now;
     struct product_factor left, right;
-    struct product_result result; /* dweight: [part][rows, cols], contiguous */
+    struct product_result result; /* dweight, and in parts: [part][rows, cols], contiguous */
     struct product_factor output; /* of the layer before; din, with activation */
     const float *bias;            /* [cols] or NULL; forward */
-    const uint32_t *range;        /* dweight: the terms are rows range[0], …, range[1] - 1; NULL: the micro-batch's */
-    uint32_t rows, cols, terms;   /* of the one that depends on the micro-batch: its greatest value */
+    /* dweight: the terms of part z are rows range[r], …, range[r + 1] - 1, r = z / parts; NULL: the
+     * micro-batch's */
+    const uint32_t *range;
+    uint32_t rows, cols, terms; /* of the one that depends on the micro-batch: its greatest value */
     uint32_t groups, activation, adds, part_terms;
     float slope;
-    /* for kernels of packed factors, whose blocks go through all tiles of all parts; parts: also with a
+    /* for kernels of packed factors, whose blocks go through all tiles of all parts; parts: also of each
      * range, which they cut evenly */
     uint32_t pass, parts;
+};
+
+/* Forward and din of rows in runs: rows begin[r], …, begin[r + 1] - 1 are multiplied by matrix r of `count`,
+ * which lie one below the other on the right; bias: [count, cols]. A block takes a tile of one run. */
+struct product_runs_args {
+    struct product_args of;
+    const uint32_t *begin; /* [count + 1]: in the card's memory */
+    uint32_t count;
 };
 
 struct factor_prepare_args {

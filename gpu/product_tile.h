@@ -11,8 +11,6 @@
 #define BF16_BYTES 2u
 #define TF32_BYTES 4u
 
-enum product_pass { PASS_OF_FORWARD, PASS_OF_DIN, PASS_OF_DWEIGHT };
-
 /* The piece of the result that a block computes. Blocks that run at the same time take neighbouring rows and
  * columns, so that their reads come from the second-level cache. */
 struct product_piece {
@@ -34,9 +32,9 @@ DEVICE struct product_piece piece_at(const struct product_args *a, const uint32_
     if (pass != PASS_OF_DWEIGHT) {
         p.rows = micro_rows;
     } else if (a->range) {
-        const uint32_t each = (a->range[1] - a->range[0] + a->parts - 1) / a->parts;
-        p.begin = a->range[0] + part * each;
-        p.end = p.begin + each < a->range[1] ? p.begin + each : a->range[1];
+        const uint32_t *range = a->range + part / a->parts, each = (range[1] - range[0] + a->parts - 1) / a->parts;
+        p.begin = range[0] + part % a->parts * each;
+        p.end = p.begin + each < range[1] ? p.begin + each : range[1];
     } else {
         p.begin = part * a->part_terms;
         p.end = p.begin + a->part_terms < micro_rows ? p.begin + a->part_terms : micro_rows;

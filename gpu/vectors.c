@@ -10,7 +10,7 @@ GPU_RUN(fm_forward)
     const struct fm_attr attr = GPU_ATTR(fm_attr, n);
     struct view e = op_in(c, n, 0), out = op_out(c, n);
     const struct fm_forward_args args = {w->now, gpu_in_of(e), gpu_out_of(out), e.cols, attr.dim, attr.is_reduced};
-    return attr.is_reduced ? gpu_launch_warps(w, GPU_KERNEL_fm_forward, &args, sizeof args)
+    return attr.is_reduced ? gpu_launch_warps(w, GPU_KERNEL_fm_forward, w->micro, &args, sizeof args)
                            : gpu_launch_each(w, GPU_KERNEL_fm_forward, w->micro, attr.dim, &args, sizeof args);
 }
 GPU_RUN(fm_backward)

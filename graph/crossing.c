@@ -8,6 +8,16 @@
 
 enum { IS_MADE = 1, IS_READ = 2, IS_OF_LOSS = 4, IS_OF_HEAD = 8, IS_BEHIND = 16, IS_DIN = 32, IS_DOUT = 64 };
 
+static void keys_mark(const struct graph_field *field, struct crossing *crossing)
+{
+    const uint32_t begin = field->log_q, end = begin + 1 + field->negative_count;
+    const bool is_first = crossing->log_q_begin == crossing->log_q_end;
+    crossing->reads_keys = true;
+    if (field->negative_count == 0) return;
+    if (is_first || begin < crossing->log_q_begin) crossing->log_q_begin = begin;
+    if (is_first || end > crossing->log_q_end) crossing->log_q_end = end;
+}
+
 static void nodes_mark(const struct graph *g, uint32_t first_layer, uint32_t last_layer, uint8_t *marks,
                        struct crossing *crossing)
 {
@@ -27,7 +37,9 @@ static void nodes_mark(const struct graph *g, uint32_t first_layer, uint32_t las
             marks[made[k]] |= IS_MADE | (traits & OP_IS_LOSS ? IS_OF_LOSS : 0);
             if (grad != GRAPH_NONE) marks[grad] |= IS_DOUT;
         }
-        if (traits & OP_IS_LOSS) crossing->has_loss = true;
+        if (traits & (OP_IS_LOSS | OP_READS_WEIGHTS)) crossing->reads_weights = true;
+        for (uint32_t k = 0; k < n->input_count && traits & OP_READS_KEYS; k++)
+            if (g->tensors[args[k]].kind == TENSOR_FIELD) keys_mark(&g->fields[g->tensors[args[k]].cols], crossing);
     }
 }
 

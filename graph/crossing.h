@@ -31,8 +31,10 @@ enum crossing_list {
 struct crossing {
     uint32_t *tensor[CROSSING_LISTS]; /* ascending */
     uint32_t count[CROSSING_LISTS];
-    bool counts_keys; /* a node asks how many keys an example has in a field */
-    bool has_loss;    /* examples' weights are read                          */
+    bool counts_keys;   /* a node asks how many keys an example has in a field */
+    bool reads_weights; /* a node reads the weights of examples */
+    bool reads_keys;    /* a node reads keys; and, of each example, numbers [log_q_begin, log_q_end) */
+    uint32_t log_q_begin, log_q_end;
 };
 
 /* The crossing of the layers [first_layer, last_layer]. A start-up call: takes scratch memory;

@@ -77,8 +77,7 @@ void experts_choose(const struct experts_run *r, uint32_t b)
     for (uint32_t j = 0; j < top; j++) gate[j] = (float)(power[expert[j]] / chosen);
 }
 
-/* The most rows that an expert may have. */
-static uint32_t capacity_of(const struct experts_run *r)
+uint32_t experts_capacity(const struct experts_run *r)
 {
     if (!r->c->training || r->attr.capacity == 0) return UINT32_MAX;
     const double most = ceil((double)r->attr.capacity * r->attr.top * r->B / r->E);
@@ -88,7 +87,7 @@ static uint32_t capacity_of(const struct experts_run *r)
 void experts_queue(const struct experts_run *r)
 {
     const struct experts_frame *f = &r->frame;
-    const uint32_t top = r->attr.top, capacity = capacity_of(r);
+    const uint32_t top = r->attr.top, capacity = experts_capacity(r);
     memset(f->begin, 0, (r->E + 1) * sizeof *f->begin);
     memset(f->load, 0, r->E * sizeof *f->load);
     for (uint32_t j = 0; j < top; j++)

@@ -51,6 +51,8 @@ void experts_begin(struct experts_run *run, const struct op_context *c, const st
 /* Forward, in this order: the experts and gates of each example, then the rows of each choice. */
 void experts_choose(const struct experts_run *run, uint32_t b);
 void experts_queue(const struct experts_run *run);
+/* The most rows that an expert may have in this pass. */
+uint32_t experts_capacity(const struct experts_run *run);
 /* Backward, once frame.dgate of the example is known: the gradient of its logits, if it is wanted. */
 void experts_logits_backward(const struct experts_run *run, uint32_t b);
 

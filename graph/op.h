@@ -46,6 +46,8 @@ enum op_traits {
     /* an example's numbers do not depend on the other examples of its micro-batch; where a micro-batch has
      * several lanes, it adds to gradients lane by lane (graph_lanes_join) */
     OP_JOINS_LANES = 32,
+    OP_READS_KEYS = 64,     /* reads the keys of its field, and their log_q; not only how many there are  */
+    OP_READS_WEIGHTS = 128, /* reads the weights of examples, as every loss does                          */
 };
 enum op_inputs {
     OP_INPUTS_ONE,

@@ -305,4 +305,32 @@ import json, sys
 done = [e for e in map(json.loads, open(sys.argv[1] + "/two.log")) if e["event"] == "done"][0]
 assert done["stages"][0]["cut_bytes"] == 384 * ((416 + 13 + 1) * 4 + 416 * 4), done["stages"]
 PYTHON
+
+# --- experts ----------------------------------------------------------------------------------------------------------
+
+# Of weighted examples, which count in the gradient of the gate, too, where the experts' stage has no loss.
+"$HETERPS" gen criteo --rows 192 --seed 6 -q -o "$work/plain.tsv"
+awk 'BEGIN {
+    FS = "\t"; OFS = ","
+    printf "label"
+    for (i = 1; i <= 13; i++) printf ",I%d", i
+    for (i = 1; i <= 26; i++) printf ",C%d", i
+    print ",w"
+} { $1 = $1; print $0, 0.5 + NR % 5 }' "$work/plain.tsv" >"$work/train.tsv"
+head -60 "$work/train.tsv" >"$work/eval.tsv"
+model=experts
+"$HETERPS" compile samples/experts.cfg -o "$work/experts.bin" -q --set data.format=csv --set data.weight=w \
+    --set train.batch=64 --set train.micro=16 --set train.lanes=2 --set m.hidden=20 --set emb.dim=2 \
+    --set m.capacity=0.7 --set m.balance=0.5
+plan "$work/none.json" '0-6:cpu'
+plan "$work/rest.json" '0-1:cpu 2-6:emu' # e, x | gate, m, r, y, bce
+plan "$work/alone.json" '0-2:cpu 3-3:emu 4-6:cpu'
+check 'experts train on the CPU' train none "$HETERPS" --plan "$work/none.json" --threads 1 $each
+for way in rest alone; do
+    check "$way: experts train on a card" train $way "$EMU" --plan "$work/$way.json" --share $each
+    near "$way: they learn what the CPU learns" none $way
+done
+HETERPS_EMU_SEED=8 check 'again, in another order' train rest_again "$EMU" --plan "$work/rest.json" \
+    --set train.in_flight=2
+check 'with the same bytes' same rest rest_again
 finish

@@ -12,16 +12,6 @@ check 'trains' trains plain "$graph" --data "$data" --threads 2
 check 'the same by one thread' trains_same plain "$graph" --data "$data" --threads 1
 python3 tests/e2e/make_plan.py "$folder/stages.json" '0-2:1:1 3-3:1:1 4-6:1:1'
 check 'the same in three stages' trains_same plain "$graph" --data "$data" --plan "$folder/stages.json" --share
-on_card() { # its program says what no card has
-    python3 tests/e2e/make_plan.py "$folder/card.json" '0-1:cpu 2-6:emu'
-    ! "$BUILD/heterps-emu" "$graph" --data "$data" --plan "$folder/card.json" >"$folder/log" 2>&1 &&
-        grep -q 'experts' "$folder/log"
-}
-if [ -x "$BUILD/heterps-emu" ]; then
-    check 'a card is no place for them' on_card
-else
-    skip 'a card is no place for them' 'this build has no emulated card'
-fi
 nodes() {
     "$HETERPS" export "$graph" --model "$folder/plain.model" -o "$folder/one" -q &&
         "$HETERPS" launch --local 2 -- "$graph" --data "$data" --out "$folder/two.model" \

@@ -81,6 +81,40 @@ same_on_nodes() {
 }
 check 'so do two nodes' same_on_nodes
 
+# On a card: its words, and who has drawn them, are copied there, wherever the rows are.
+cat >near.py <<'PYTHON'
+import json, struct, sys
+def rows(name):
+    data = open(name + ".x/rows.safetensors", "rb").read()
+    size = struct.unpack("<Q", data[:8])[0]
+    begin, end = json.loads(data[8:8 + size])["vectors"]["data_offsets"]
+    return struct.unpack(f"<{(end - begin) // 4}f", data[8 + size + begin:8 + size + end])
+cpu = rows("host")
+for name in sys.argv[1:]:
+    worst = max(abs(x - y) for x, y in zip(cpu, rows(name)))
+    print(f"{name}: {len(cpu)} numbers of rows differ by {worst:.1e} at most")
+    assert len(cpu) == len(rows(name)) > 400 and worst < 1e-5
+PYTHON
+few='--set train.steps_max=12 --set train.batch=32'
+on_card() {
+    "$h" towers.bin --data train --out host --threads 1 -q $few &&
+        "$h" export towers.bin --model host -o host.x -q || return 1
+    for way in '0-1:cpu 2-2:emu' '0-2:emu'; do
+        name=card${way%%:*}
+        python3 "$root/tests/e2e/make_plan.py" plan.json "$way" &&
+            "$BUILD/heterps-emu" towers.bin --data train --out $name --plan plan.json -q $few &&
+            "$h" export towers.bin --model $name -o $name.x -q || return 1
+    done
+    python3 near.py card0-1 card0-2 >near.log 2>&1
+}
+case $BUILD in /*) ;; *) BUILD=$root/$BUILD ;; esac
+if [ -x "$BUILD/heterps-emu" ]; then
+    check 'a card learns what the CPU learns' on_card
+    note <near.log
+else
+    skip 'a card learns what the CPU learns' 'this build has no emulated card'
+fi
+
 awk '{ printf "%s", $1; for (i = NF; i > 1; i--) printf " %s", $i; print " " }' test >turned
 "$h" eval towers.bin --model one --data turned --log json -q >measured
 [ "$(event_field measured eval recall)" = "$recall" ] && ok 'a line that is evaluated tells nothing of its user' ||

@@ -9,9 +9,8 @@
 
 #include "gpu/ops.h"
 #include "tests/gpu/card_open.h"
-#include "tests/graph/op_texts.h"
 #include "tests/graph/rig.h"
-#include "tests/graph/tree_texts.h"
+#include "tests/graph/wide_texts.h"
 
 #define SEED      7u
 #define EXAMPLES  6u
@@ -139,7 +138,9 @@ static inline void card_open(struct card *card, struct rig *r, uint64_t seed, ui
     card->batch.key_home = copy_of(card, m->key_home, m->key_count * sizeof(uint32_t), "key_home");
     card->batch.value = copy_of(card, m->value, m->key_count * sizeof(float), "value");
     card->batch.weight = copy_of(card, m->weight, m->example_count * sizeof(float), "weight");
-    card->batch.key = NULL;
+    card->batch.key = copy_of(card, m->key, m->key_count * sizeof(uint64_t), "key");
+    card->batch.dense =
+        copy_of(card, m->dense, (size_t)m->example_count * g->header->dense_stride * sizeof(float), "numbers");
     card->ticket.table = rig_take(g->table_count * sizeof *card->ticket.table);
     for (uint32_t t = 0; t < g->table_count; t++) ticket_copy(card, t);
     card->table_grad = rig_take(g->lookup_count * sizeof *card->table_grad);
@@ -284,7 +285,7 @@ static inline status text_run(const struct op_text *test, uint32_t examples, uin
     struct rig r;
     struct card card;
     status st = ST_OK;
-    ok(graph_compile(&g, "test.cfg", test->text, strlen(test->text), NULL, 0, NULL));
+    ok(graph_compile(&g, "test.cfg", test->text, strlen(test->text), NULL, 0, &wide_source));
     rig_open(&r, &g, SEED + examples, examples);
     float weight[EXAMPLES] = {0.5f, 2, 0, 1, 0.25f, 3};
     const bool is_weighted = strstr(test->name, "weights_of_examples") != NULL;
@@ -342,10 +343,57 @@ static const struct op_text edges[] = {
           "[loss m]\ninput = z\n[metric a]\ninput = h\nlabel = label\n[metric b]\nkind = hit_rate\ninput = h\n"
           "label = label\nk = 1\n[metric c]\nkind = ndcg\ninput = h\nlabel = label\n[metric d]\ninput = z, I2\n"
           "[metric e]\ninput = z\nlabel = label\n"},
+    /* The load loss is no part of the loss, so no difference of losses shows its gradient. */
+    {"experts_of_weights_of_examples",
+     DATA TABLE "[embedding e]\ntable = emb\ninput = sparse\n[fc g]\ninput = e\nunits = 4\n[experts m]\ninput = e, g\n"
+                "units = 3\nhidden = 5\ncapacity = 0.8\nbalance = 0.3\n[experts o]\ninput = e, g\nunits = 2\ntop = 1\n"
+                "capacity = 0.5\nbalance = 0.5\n[experts a]\ninput = dense, g\nunits = 2\ntop = 4\nbalance = 0.2\n"
+                "[concat h]\ninput = m, o, a, g, e\n" OUT},
+    /* Some of an example's logits are none; or all. */
+    {"experts_of_no_number", DATA TABLE
+     "[embedding e]\ntable = emb\ninput = sparse\n[fc g]\ninput = dense\nunits = 4\n[experts m]\ninput = e, g\n"
+     "units = 3\n[experts o]\ninput = e, dense\nunits = 2\ntop = 3\n[experts a]\ninput = e, dense\nunits = 2\n"
+     "top = 1\n[concat h]\ninput = m, o, a, e\n" OUT},
+    /* More experts than a warp has lanes, of which a few take all examples: logits that are equal. */
+    {"experts_of_ties",
+     DATA TABLE "[embedding e]\ntable = emb\ninput = sparse\n[fc g]\ninput = e\nunits = 70\nactivation = relu\n"
+                "[experts m]\ninput = e, g\nunits = 3\ntop = 40\n[experts o]\ninput = e, g\nunits = 2\ncapacity = 20\n"
+                "[concat h]\ninput = m, o\n" OUT},
+    /* Words of different probabilities, some of them hits. */
+    {"shared_softmax_of_candidates_of_weights_of_examples",
+     "[data]\nformat = tokens\npath = p\nsparse = context\nlabel = next\nwindow = 2\n[vocabulary v]\ncolumn = next\n"
+     "unknown = c\n[column context]\nvocabulary = v\n[column next]\nvocabulary = v\n[candidates c]\nof = next\n"
+     "negatives = 3\nsampler = empirical\n[table in]\ndim = 4\n[table out]\ndim = 4\n[embedding e]\ntable = in\n"
+     "input = context\npool = mean\n[embedding r]\ntable = out\ninput = c\npool = none\n[loss l]\n"
+     "kind = shared_softmax\ninput = e, r, c\nscale = 2\neps = 0.1\n[loss m]\nkind = shared_softmax\n"
+     "similarity = dot\ninput = e, r, c\nweight = 0.3\nscale = 1.5\n[train]\nbatch = 6\nmicro = 6\n"},
 };
 static inline void edges_run(uint64_t seed)
 {
     for (size_t i = 0; i < sizeof edges / sizeof *edges; i++) ok(text_run(&edges[i], EXAMPLES, seed));
+}
+/* Experts whose products take the largest tiles, and experts for those after them. */
+static const struct op_text wide_experts = {
+    "wide_experts", "[data]\ndense = I1..I3\nsparse = C1..C4\nids_max = 3\n[train]\nbatch = 132\nmicro = 132\n"
+                    "optimizer = sgd 0.1\n" TABLE "[embedding e]\ntable = emb\ninput = sparse\n[fc g]\ninput = e\n"
+                    "units = 4\n[fc k]\ninput = e\nunits = 16\n[experts m]\ninput = e, g\nunits = 5\n"
+                    "hidden = 2945\n[experts o]\ninput = e, k\nunits = 3\nhidden = 400\ntop = 3\ncapacity = 0\n"
+                    "[concat h]\ninput = m, o\n" OUT};
+/* Gradients in several parts. */
+static const struct op_text wide_shared = {
+    "wide_shared", "[data]\ndense = I1..I3\nsparse = C1..C4\nids_max = 3\n[train]\nbatch = 300\nmicro = 300\n"
+                   "optimizer = sgd 0.1\n[table emb]\ndim = 37\n[embedding q]\ntable = emb\ninput = C1\n"
+                   "[embedding w]\ntable = emb\ninput = C2\npool = none\n[loss l]\nkind = shared_softmax\n"
+                   "input = q, w, C2\neps = 0.1\n[loss m]\nkind = shared_softmax\ninput = q, w, C2\nscale = 0.2\n"
+                   "similarity = dot\n"};
+static inline void wide_heads_run(uint64_t seed)
+{
+    tolerance = 8 * TOLERANCE; /* the reference's own sums, of 2,945 terms */
+    ok(text_run(&wide_experts, 132, seed));
+    ok(text_run(&wide_experts, 33, seed + 1));
+    ok(text_run(&wide_shared, 300, seed + 2));
+    ok(text_run(&wide_shared, 70, seed + 3));
+    tolerance = TOLERANCE;
 }
 /* Whole micro-batches, of which the library knows no part. */
 #define FC_CHAIN(name, precision)                                                                                      \

@@ -76,6 +76,7 @@ int main(int argc, char **argv)
     card_gpu->core_count = core_count;
     CHECK_THAT("wide", ok(text_run(&wide, 200, 3)));
     CHECK_THAT("edges", edges_run(8));
+    CHECK_THAT("wide experts and candidates", wide_heads_run(9));
     const double f32_worst = error_worst;
     error_worst = 0;
     const bool is_for_library = card_gpu->capability != PRODUCT_PACKED_CAPABILITY;

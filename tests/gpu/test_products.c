@@ -198,7 +198,7 @@ static status pass_run(struct rig *r)
     args.rows = k->pass == DWEIGHT ? s->K : M;
     args.cols = k->pass == DIN ? s->K : s->N;
     args.terms = k->pass == FORWARD ? s->K : k->pass == DIN ? s->N : M;
-    args.part_terms = r->part_terms;
+    args.part_terms = k->pass == DWEIGHT ? r->part_terms : 0;
     args.result = (struct product_result){r->result.data, r->result.stride, r->result.width, r->result.groups,
                                           aligned(&r->result)};
     if (k->pass == FORWARD) {

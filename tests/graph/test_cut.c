@@ -343,8 +343,8 @@ static void crossing_find__any_stage__agrees_with_the_cuts_around_it(void **stat
                 if (list_has(&crossing, CROSSING_HEADS, t)) assert_true(is_own && !has[BEHIND_SENT][t]);
                 losses += list_has(&crossing, CROSSING_LOSSES, t);
             }
-            assert_int_equal(crossing.has_loss, last + 1 == g.layer_count);
-            assert_int_equal(losses > 0, crossing.has_loss);
+            assert_int_equal(crossing.reads_weights, last + 1 == g.layer_count);
+            assert_int_equal(losses > 0, crossing.reads_weights);
             crossing_free(&crossing);
         }
     graph_close(&g);

@@ -49,12 +49,16 @@ static status batch_copy(struct card_device *d, const struct op_context *c, cons
 {
     const struct micro_batch *m = c->batch;
     const struct crossing *crossing = &d->stage->crossing;
-    if (crossing->has_loss && m->weight != NULL)
+    if (crossing->reads_weights && m->weight != NULL)
         TRY(gpu_copy(d->work.gpu, d->work.stream, slot->batch.weight, m->weight, m->example_count * sizeof(float)));
     if (crossing->counts_keys)
         TRY(gpu_copy(d->work.gpu, d->work.stream, slot->batch.key_begin, m->key_begin,
                      ((size_t)m->example_count * c->graph->field_count + 1) * sizeof(uint32_t)));
-    return ST_OK;
+    if (crossing->log_q_begin == crossing->log_q_end) return ST_OK;
+    const size_t stride = c->graph->header->dense_stride * sizeof(float),
+                 bytes = (crossing->log_q_end - crossing->log_q_begin) * sizeof(float);
+    return gpu_copy_rows(d->work.gpu, d->work.stream, slot->batch.dense + crossing->log_q_begin, stride,
+                         m->dense + crossing->log_q_begin, stride, bytes, m->example_count);
 }
 
 /* --- passes -------------------------------------------------------------------------------------- */
@@ -133,19 +137,24 @@ static void slot_set(struct card_device *d, struct card_slot *slot, const struct
     }
 }
 
+static status list_give(struct card_device *d, void *to, const void *from, uint64_t list_bytes, uint64_t *bytes)
+{
+    *bytes += list_bytes;
+    return list_bytes > 0 ? gpu_copy(d->work.gpu, d->work.stream, to, from, list_bytes) : ST_OK;
+}
 /* Before a forward pass: copies the keys, and what the ticket says of them. These copies are not written
  * down, for the number of keys differs each time. */
 static status keys_give(struct card_device *d, const struct op_context *c, struct card_slot *slot)
 {
     struct card_stage *s = d->stage;
     const struct micro_batch *m = c->batch;
-    uint64_t bytes = m->key_count * sizeof *m->key_home;
-    if (s->rows.table_count == 0) return ST_OK;
-    if (bytes > 0) TRY(gpu_copy(d->work.gpu, d->work.stream, slot->batch.key_home, m->key_home, bytes));
-    if (bytes > 0 && m->value != NULL)
-        TRY(gpu_copy(d->work.gpu, d->work.stream, slot->batch.value, m->value, m->key_count * sizeof *m->value));
-    if (m->value != NULL) bytes += m->key_count * sizeof *m->value;
-    TRY(card_rows_forward(&s->rows, &d->work, &s->stream_rows[d->index], c, &slot->ticket, &bytes));
+    uint64_t bytes = 0;
+    if (s->crossing.reads_keys) TRY(list_give(d, slot->batch.key, m->key, m->key_count * sizeof *m->key, &bytes));
+    if (s->rows.table_count > 0) {
+        TRY(list_give(d, slot->batch.key_home, m->key_home, m->key_count * sizeof *m->key_home, &bytes));
+        if (m->value != NULL) TRY(list_give(d, slot->batch.value, m->value, m->key_count * sizeof *m->value, &bytes));
+        TRY(card_rows_forward(&s->rows, &d->work, &s->stream_rows[d->index], c, &slot->ticket, &bytes));
+    }
     /* Relaxed: a figure. */
     if (c->training) atomic_fetch_add_explicit(&s->shared_other, bytes, memory_order_relaxed);
     return ST_OK;

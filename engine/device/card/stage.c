@@ -130,6 +130,7 @@ static void card_slot_layout(const struct card_stage *s, struct layout *card, st
     if (example.has_weight) LAYOUT_TAKE(card, slot->batch.weight, micro);
     if (s->crossing.counts_keys) LAYOUT_TAKE(card, slot->batch.key_begin, micro * example.field_count + 1);
     const size_t keys = micro * example.key_count_max;
+    if (s->crossing.reads_keys) LAYOUT_TAKE(card, slot->batch.key, keys);
     if (s->rows.table_count) {
         LAYOUT_TAKE(card, slot->batch.key_home, keys);
         if (example.has_value) LAYOUT_TAKE(card, slot->batch.value, keys);
