@@ -14,7 +14,9 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "engine/node/save.h"
 #include "engine/sync/waves.h"
+#include "engine/sync/wsp_rows.h"
 #include "io/store/store_rows.h"
 #include "sched/workers/wave.h"
 
@@ -267,6 +269,16 @@ static void waves__one_wants_to_stop__all_stop_behind_what_is_begun(void **state
 
 /* --- exact ---------------------------------------------------------------------------------------- */
 
+/* How many rows all nodes have of a table, as each of them has heard. */
+static uint64_t rows_of_all(uint32_t table)
+{
+    uint64_t count = 0;
+    for (uint32_t n = 0; n < net.node_count; n++) count += store_row_count(runners[n].training.model.store, table);
+    for (uint32_t n = 0; n < net.node_count; n++)
+        assert_true(atomic_load(&reduce_exchange(runners[n].training.reduce)->waves->shared_rows[table]) == count);
+    return count;
+}
+
 /* The hash of what all nodes have at the end of the data, trained in jobs of `job` steps. */
 static uint64_t nodes_hash(const char *of, uint32_t node_count, uint32_t in_flight, uint32_t distance, bool is_exact,
                            uint64_t seed, uint64_t job)
@@ -280,17 +292,17 @@ static uint64_t nodes_hash(const char *of, uint32_t node_count, uint32_t in_flig
     for (uint32_t n = 0; n < node_count; n++)
         pipeline_delay_set(runners[n].training.pipeline, seed + n, SCALED(100000, 300000));
     for (uint64_t until = job; !runners[0].training.is_end; until += job) nodes_run(until);
-    for (uint32_t n = 0; n < node_count; n++) /* others' waves make rows, too */
-        for (uint32_t table = 0; table < runners[n].training.graph.table_count; table++)
-            runners[n].training.row_count[table] = store_row_count(runners[n].training.model.store, table);
-    const uint64_t hash = training_hash(&runners[0].training);
+    const struct training *nodes[POST_NODES_MAX] = {0};
+    for (uint32_t n = 0; n < node_count; n++) nodes[n] = &runners[n].training;
+    for (uint32_t table = 0; table < nodes[0]->graph.table_count; table++)
+        runners[0].training.row_count[table] = rows_of_all(table);
+    const uint64_t hash = training_nodes_hash(nodes, node_count);
     for (uint32_t n = 1; n < node_count; n++) {
         const struct model *model = &runners[0].training.model, *other = &runners[n].training.model;
         const struct graph_header *h = runners[0].training.graph.header;
         assert_memory_equal(&other->progress, &model->progress, sizeof model->progress);
         assert_memory_equal(other->param, model->param, h->param_floats * sizeof(float));
         assert_memory_equal(other->state, model->state, h->state_floats * sizeof(float));
-        assert_true(training_hash(&runners[n].training) == hash); /* that leaves rows */
     }
     assert_int_equal(runners[0].training.model.progress.examples, 2 * DATA_ROWS);
     nodes_close();
@@ -382,6 +394,28 @@ static void assert_same_keys(struct store *store, const struct keys expected[2])
     }
 }
 
+/* All nodes together have these keys, each at its owner alone. */
+static void assert_shared_keys(const struct keys expected[2])
+{
+    for (uint32_t table = 0; table < 2; table++) {
+        uint64_t count = 0, *all = malloc((expected[table].count + 1) * sizeof *all);
+        assert_non_null(all);
+        for (uint32_t n = 0; n < net.node_count; n++) {
+            const struct model *model = &runners[n].training.model;
+            const struct keys keys = keys_of(model->store, table);
+            assert_true(keys.count > 0 && count + keys.count <= expected[table].count);
+            for (uint64_t i = 0; i < keys.count; i++) assert_true(model_share_has(&model->share, table, keys.key[i]));
+            memcpy(all + count, keys.key, keys.count * sizeof *all);
+            count += keys.count;
+            free(keys.key);
+        }
+        assert_int_equal(count, expected[table].count);
+        store_keys_sort(all, count);
+        assert_memory_equal(all, expected[table].key, count * sizeof *all);
+        free(all);
+    }
+}
+
 #define MIDDLE 7u
 
 /* The keys that one node under bsp has in the middle of a pass,
@@ -400,8 +434,17 @@ static void keys_expected(struct keys expected[2])
     training_close(&t);
 }
 
+static char saved_path[160];
+static void *save_main(void *context)
+{
+    struct runner *of = context;
+    of->st = reduce_save(of->training.reduce, saved_path, 1, NULL);
+    failure_keep(&of->failure, of->st);
+    return NULL;
+}
+
 /* Returns what an evaluation on the first node finds in the middle of a pass, whose rows are those of the
- * steps that are done, on each node, and in its save. */
+ * steps that are done, on all nodes, and in their save. */
 static uint64_t middle_run(uint32_t node_count, const struct keys expected[2], uint64_t seed)
 {
     struct waves_set set;
@@ -413,17 +456,17 @@ static uint64_t middle_run(uint32_t node_count, const struct keys expected[2], u
     for (uint32_t n = 0; n < node_count; n++)
         pipeline_delay_set(runners[n].training.pipeline, seed + n, SCALED(100000, 300000));
     nodes_run(MIDDLE);
-    for (uint32_t n = 0; n < node_count; n++) assert_ok(feed_hold(runners[n].training.feed));
-    for (uint32_t n = 0; n < node_count; n++) assert_same_keys(runners[n].training.model.store, expected);
-    assert_ok(
-        model_save(&runners[0].training.model, &(struct model_save_options){.path = fixture_path("middle")}, NULL));
+    assert_shared_keys(expected);
+    snprintf(saved_path, sizeof saved_path, "%s", fixture_path("middle"));
+    nodes_do(save_main);
+    nodes_are_well();
     assert_ok(model_open(&saved, &runners[0].training.graph, &(struct model_budget){.ram_bytes = 1 << 20}));
-    assert_ok(model_load(&saved, fixture_path("middle")));
+    assert_ok(model_load(&saved, saved_path));
     assert_same_keys(saved.store, expected);
     model_close(&saved);
     const uint64_t hash = training_predict(&runners[0].training, data);
-    for (uint32_t n = 0; n < node_count; n++) feed_let_go(runners[n].training.feed);
     nodes_close();
+    fixture_tree_remove("middle");
     node_waves = 0;
     text = model_text;
     return hash;
@@ -460,6 +503,12 @@ static void silent_close(void)
     text = model_text;
 }
 
+static void assert_refused(status st, const char *words)
+{
+    assert_int_equal(st, ST_INVALID);
+    if (!strstr(status_message(), words)) fail_msg("\"%s\" lacks \"%s\"", status_message(), words);
+}
+
 static void waves_letter__is_none__is_refused(void **state)
 {
     (void)state;
@@ -487,16 +536,34 @@ static void waves_letter__is_none__is_refused(void **state)
     memcpy(letter, &head, sizeof head);
     assert_true(x->come(x->context, 1, 1, letter, begin) != ST_OK);     /* of another wave        */
     assert_true(x->come(x->context, 1, 0, letter, begin - 8) != ST_OK); /* too short              */
-    assert_true(x->come(x->context, 1, 0, letter, begin + 8) != ST_OK); /* a half of what rows have */
-    uint64_t rows_of[2] = {7, 1};                                       /* of no table            */
+    struct wave_letter of = {.worker = 1, .at = letter, .begin = begin, .bytes = begin + 8};
+    assert_refused(wave_rows_come(&x->rows, &of), "rows of a wave that cannot be right"); /* a half of what rows have */
+    of.bytes = x->letter_max;
+    uint64_t rows_of[3] = {7, 1}; /* of no table */
     memcpy(letter + begin, rows_of, sizeof rows_of);
-    assert_true(x->come(x->context, 1, 0, letter, x->letter_max) != ST_OK);
+    assert_refused(wave_rows_come(&x->rows, &of), "rows of a wave that cannot be right");
     rows_of[0] = 0, rows_of[1] = UINT64_MAX / 8; /* of more than a wave has */
     memcpy(letter + begin, rows_of, sizeof rows_of);
-    assert_true(x->come(x->context, 1, 0, letter, x->letter_max) != ST_OK);
-    for (uint32_t i = 0; i < 2000; i++) { /* whatever: refused, or heard, and no harm */
-        const size_t bytes = sizeof head + draw(&random, x->letter_max - sizeof head);
+    assert_refused(wave_rows_come(&x->rows, &of), "rows of a wave that cannot be right");
+    rows_of[1] = 1; /* of this owner, and of the other; table 0 twice */
+    for (uint32_t owner = 0; owner < 2; owner++) {
+        while (x->owner_of[shard_of(rows_of[2])] != owner) rows_of[2]++;
+        memcpy(letter + begin, rows_of, sizeof rows_of);
+        of.bytes = begin + letter_rows_bytes(&runners[0].training.graph, 0, 1);
+        memcpy(letter + of.bytes, letter + begin, of.bytes - begin);
+        if (owner == 0) assert_ok(wave_rows_come(&x->rows, &of));
+        if (owner == 1) assert_refused(wave_rows_come(&x->rows, &of), "whose owner is node 1 was sent to node 0");
+        of.bytes += of.bytes - begin;
+        if (owner == 0) assert_refused(wave_rows_come(&x->rows, &of), "rows of a table twice in a wave");
+    }
+    for (uint32_t i = 0; i < 20000; i++) { /* whatever: refused, or heard, and no harm */
+        of.bytes = begin + draw(&random, x->letter_max - begin);
         letter[begin + draw(&random, 64)] = (uint8_t)draw(&random, 256);
+        if (wave_rows_come(&x->rows, &of) == ST_OK) memset(letter + begin, 1, 64);
+    }
+    for (uint32_t i = 0; i < 2000; i++) {
+        const size_t bytes = sizeof head + draw(&random, x->letter_max - sizeof head);
+        letter[sizeof head + draw(&random, 64)] = (uint8_t)draw(&random, 256);
         if (x->come(x->context, 1, 0, letter, bytes) == ST_OK) break;
     }
     free(letter);
@@ -504,12 +571,6 @@ static void waves_letter__is_none__is_refused(void **state)
 }
 
 /* --- a peer that has the key and does not keep to the clock -------------------------------------- */
-
-static void assert_refused(status st, const char *words)
-{
-    assert_int_equal(st, ST_INVALID);
-    if (!strstr(status_message(), words)) fail_msg("\"%s\" lacks \"%s\"", status_message(), words);
-}
 
 /* Node 1 sends node 0 a message, by this thread; `from` is what it says. */
 static status sent(uint16_t kind, uint64_t step, const void *from, uint64_t bytes)
@@ -551,7 +612,7 @@ static void waves_peer__sends_rounds_without_receipts__is_refused(void **state)
     struct waves_set set;
     silent_open(&set);
     const struct exchange_waves *x = reduce_exchange(runners[0].training.reduce)->waves;
-    const uint64_t bytes = (x->cut[2] - x->cut[1]) * sizeof(float);
+    const uint64_t bytes = (x->cut[2] - x->cut[1]) * sizeof(float) + 2 * sizeof(uint64_t); /* and numbers of rows */
     float *sums = calloc(1, bytes);
     for (uint64_t round = 0; round < WAVES_ROUNDS; round++) assert_ok(sent(KIND_ROUND, 2 * round, sums, bytes));
     assert_refused(sent(KIND_ROUND, 2 * WAVES_ROUNDS, sums, bytes),
