@@ -402,7 +402,8 @@ uint64_t waves_waits(const struct reduce *r)
     const struct exchange_waves *x = &waves->of_exchange;
     uint64_t silent = 0, owes = 0;
     /* Relaxed: for messages. */
-    if (atomic_load_explicit(&x->shared_needed, memory_order_relaxed) <= waves->round) return 0;
+    if (atomic_load_explicit(&x->shared_needed, memory_order_relaxed) <= waves->round)
+        return waves->owes & ~(UINT64_C(1) << x->worker); /* rows */
     for (uint32_t n = 0; n < x->worker_count; n++) {
         if (n == x->worker) continue;
         if (waves->now[n].last == NOT_YET && waves->now[n].heard <= waves->round) silent |= UINT64_C(1) << n;
