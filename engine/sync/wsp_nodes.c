@@ -348,7 +348,7 @@ static bool minibatch_begin(struct wsp *wsp, const struct input *input)
     if (input->asked) {
         input->asked->round = rounds_needed(wsp, wsp->pipelines->started);
         nodes->x->asked = input->asked;
-        /* Release pairs with asked_step() of the node's thread. */
+        /* Release pairs with own_ask() of the node's thread. */
         atomic_store_explicit(&nodes->x->shared_asked, ++nodes->asked, memory_order_release);
     }
     /* Of the last granted step rank 0 now says that the job goes no further (grant.c). */
@@ -362,7 +362,7 @@ bool wsp_nodes_admit(struct wsp *wsp, const struct input *input)
     if (nodes->begun == wsp->pipelines->started &&
         !(clock_allows(wsp, input->batch.step) && minibatch_begin(wsp, input)))
         return false;
-    /* Acquire pairs with asked_step(): the rows. */
+    /* Acquire pairs with own_answer_tell() of the node's thread: the rows. */
     return atomic_load_explicit(&nodes->x->shared_answered, memory_order_acquire) == nodes->asked;
 }
 
