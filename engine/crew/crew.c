@@ -148,7 +148,7 @@ struct feed_options crew_feed_options(struct crew *c, const char *paths)
     return (struct feed_options){
         .graph = &c->setup->graph,
         .model = &c->setup->model,
-        .exchange = exchange_of_lanes(c->options.exchange),
+        .exchange = exchange_of_rows(c->options.exchange),
         .waves = c->options.exchange ? c->options.exchange->waves : NULL,
         .input_count = pipeline_input_count(c->pipeline),
         .processors = cores,

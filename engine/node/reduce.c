@@ -449,7 +449,9 @@ static const struct {
                        [KIND_WAVE] = {"a wave", &wave_kind},
                        [KIND_ROUND] = {"waves that are added up", &round_kind},
                        [KIND_ADDED] = {"a receipt of waves", &added_kind},
-                       [KIND_BEGUN] = {"what a worker has begun", &begun_kind}};
+                       [KIND_BEGUN] = {"what a worker has begun", &begun_kind},
+                       [KIND_ASK] = {"a worker's request for rows", &ask_kind},
+                       [KIND_ANSWER] = {"rows of a worker", &answer_kind}};
 
 _Static_assert(KIND_COUNT <= 32, "kinds of nodes (node_internal.h) are behind these");
 

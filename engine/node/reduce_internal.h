@@ -1,7 +1,7 @@
 /* What the files of the exchange between nodes share: reduce.c, rounds; reduce_open.c, memory; rows.c,
  * letters of steps and their rows; look.c, rows that are only read; grant.c, how far jobs go; evict.c,
  * rows that are too many; news.c, steps for nodes without lanes; talk.c, talk; stream.c, data that
- * rank 0 alone can read; carry.c, slots between stages; waves.c, waves. All is the node's thread's
+ * rank 0 alone can read; carry.c, slots between stages; waves_internal.h, waves. All is the node's thread's
  * unless a comment says otherwise. */
 #ifndef HETERPS_ENGINE_NODE_REDUCE_INTERNAL_H
 #define HETERPS_ENGINE_NODE_REDUCE_INTERNAL_H
@@ -35,6 +35,8 @@ enum {
     KIND_ROUND,  /* the changes of others' waves, added up            */
     KIND_ADDED,  /* rounds below this one are in the worker's weights */
     KIND_BEGUN,  /* a worker's steps below this are begun, no more    */
+    KIND_ASK,    /* rows that a worker asks for (wave_asks.c)         */
+    KIND_ANSWER, /* their values                                      */
     KIND_COUNT,
     KIND_VALUES = 64 /* values of bucket b: this + b */
 };
@@ -221,7 +223,7 @@ struct message_kind {
 };
 extern const struct message_kind rows_kind, letter_kind, early_kind, look_kind, looked_kind, block_kind, taken_kind,
     grant_kind, wish_kind, bins_kind, news_kind, data_kind, had_kind, slot_kind, wave_kind, round_kind, added_kind,
-    begun_kind;
+    begun_kind, ask_kind, answer_kind;
 
 /* Gives the post a message, whose parts stay until it is sent. */
 MUST_USE status message_send(struct reduce *r, uint32_t to, const struct reduce_message *message);
@@ -295,7 +297,6 @@ uint64_t waves_least_bytes(const struct reduce *r);
 void waves_layout(struct reduce *r, struct layout *l);
 /* Steps below this one are done by all. */
 void waves_start(struct reduce *r, uint64_t step);
-void waves_close(struct reduce *r);
 /* On rank 0: reading ends; all nodes hear so at the same byte. */
 void stream_stop(struct reduce *r);
 void stream_close(struct reduce *r);

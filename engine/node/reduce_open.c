@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/node/reduce_internal.h"
+#include "engine/node/waves_internal.h"
 #include "graph/clip.h"
 #include "io/store/store_ticket.h"
 
@@ -198,17 +198,26 @@ static void tables_take(const struct reduce *r, const struct reduce_options *o)
         if (o->stages->node_of_table[t] != o->rank) store_table_leave(o->model->store, t);
 }
 
-/* Where nodes are workers: talk between jobs, and the numbers of rows. */
+/* Where nodes are workers: talk between jobs, waves, looks, and the rows that workers ask for. */
 static void workers_layout(struct reduce *r, struct layout *l, const struct reduce_options *o)
 {
+    struct exchange *x = &r->exchange;
     LAYOUT_TAKE(l, r->peers, o->node_count);
+    LAYOUT_TAKE(l, r->shapes, o->node_count);
     if (o->graph->table_count > 0) LAYOUT_TAKE(l, r->own_rows, o->graph->table_count);
+    if (o->graph->table_count > 0) LAYOUT_TAKE(l, r->owner_of, SHARD_COUNT);
+    if (l->arena && r->owner_of) shards_share(r->owner_of, those_of(o, o->rows));
+    x->look_shape.owner_of = x->rows.shape.owner_of = r->owner_of;
     for (uint32_t n = 0; n < o->node_count; n++) {
         struct peer peer = {0};
+        if (l->arena) r->shapes[n] = (struct asked_shape){.graph = o->graph}; /* a step of all is never asked for */
         talk_layout(r, l, n, &peer);
+        if (o->graph->table_count > 0) looks_layout(r, l, n, &peer);
         if (l->arena) r->peers[n] = peer;
     }
+    if (o->graph->table_count > 0) ring_layout(l->arena ? &r->looks.ring : NULL, l, EXCHANGE_LOOKS_MAX, RING_ONE);
     waves_layout(r, l);
+    asks_layout(r, l);
 }
 
 static void reduce_layout(struct reduce *r, struct layout *l, const struct reduce_options *o)
@@ -247,14 +256,21 @@ static void reduce_layout(struct reduce *r, struct layout *l, const struct reduc
     }
 }
 
-static status rows_open(struct reduce *r, const struct reduce_options *o)
+/* This node has rows of its own, which others ask for. */
+static status owned_rows_open(struct reduce *r, const struct reduce_options *o)
 {
-    struct exchange_rows *rows = &r->exchange.rows;
     const struct owned_options options = {
         .graph = o->graph, .model = o->model, .node_count = o->node_count, .shape = r->shapes, .runs = r->runs};
     TRY(owned_open(&r->owned, &options));
-    for (uint32_t t = 0; t < o->graph->table_count; t++) r->own_pieces[t] = owned_pieces(r->owned, o->rank, t);
     o->model->share = (struct model_share){.owner = o->rank, .owner_count = o->node_count, .owner_of = r->owner_of};
+    return ST_OK;
+}
+
+static status rows_open(struct reduce *r, const struct reduce_options *o)
+{
+    struct exchange_rows *rows = &r->exchange.rows;
+    TRY(owned_rows_open(r, o));
+    for (uint32_t t = 0; t < o->graph->table_count; t++) r->own_pieces[t] = owned_pieces(r->owned, o->rank, t);
     rows->own_pieces = r->own_pieces;
     rows->of_owned = owned_gradients(r->owned);
     rows->row_count = r->row_count;
@@ -293,7 +309,7 @@ static status parts_unsliced_open(struct reduce *r, const struct reduce_options 
     TRY(arena_open(&r->arena, "nodes", sum.bytes));
     reduce_layout(r, &taken, o);
     if (o->stages) tables_take(r, o);
-    return ST_OK;
+    return o->has_waves && o->graph->table_count > 0 ? owned_rows_open(r, o) : ST_OK;
 }
 
 static status parts_open(struct reduce *r, const struct reduce_options *o)
@@ -317,13 +333,17 @@ static status parts_open(struct reduce *r, const struct reduce_options *o)
     x->own = o->stages || o->has_waves
                  ? (struct fold_lanes){0, shape.lanes}
                  : (struct fold_lanes){o->lane_begin[o->rank], o->lane_begin[o->rank + 1] - o->lane_begin[o->rank]};
+    if (o->graph->table_count > 0 && !o->stages)
+        x->look_shape = (struct asked_shape){
+            .graph = o->graph, .owner_count = o->node_count, .example_max = shape.micro, .run_count = 1};
+    if (o->graph->table_count > 0 && o->has_waves) {
+        x->rows.shape = x->look_shape;
+        x->rows.shape.is_whole = true;
+    }
     if (o->stages || o->has_waves) return parts_unsliced_open(r, o);
     x->run_count = runs_of(o, o->rank, x->runs);
     x->rows.shape =
         (struct asked_shape){.graph = o->graph, .example_max = examples_of(o, o->rank), .run_count = x->run_count};
-    if (o->graph->table_count > 0)
-        x->look_shape = (struct asked_shape){
-            .graph = o->graph, .owner_count = o->node_count, .example_max = shape.micro, .run_count = 1};
     buckets_find(x, o);
     reduce_layout(r, &sum, o);
     TRY(arena_open(&r->arena, "nodes", sum.bytes));
@@ -351,7 +371,6 @@ void reduce_close(struct reduce *r)
 {
     if (r == NULL) return;
     stream_close(r);
-    waves_close(r);
     owned_close(r->owned);
     arena_close(&r->sums_arena);
     arena_close(&r->arena);

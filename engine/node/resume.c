@@ -45,7 +45,7 @@ static status rows_send(const struct reduce *r, struct files_out *files, const s
     const float *span;
     status st = file_writer_open_sink(&writer, NAME_ROWS, &files->sink);
     while (st == ST_OK && model_rows_next(rows, &walk, &key, &span)) {
-        if (!r->exchange.waves && row_owner(r, table, key) != node) continue; /* a worker has all */
+        if (row_owner(r, table, key) != node) continue;
         st = file_writer_put(&writer, &key, sizeof key);
         if (st == ST_OK) st = file_writer_put(&writer, span, bytes);
     }

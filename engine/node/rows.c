@@ -182,7 +182,7 @@ static void rows_look(struct reduce *r)
 /* Does all that can be done. */
 status rows_step(struct reduce *r)
 {
-    if (r->owned == NULL || store_is_held(r)) return ST_OK;
+    if (r->owned == NULL || r->exchange.waves || store_is_held(r)) return ST_OK;
     for (uint64_t open = r->open_until + 1; open != r->open_until;) {
         open = r->open_until;
         TRY(letters_send(r));
@@ -240,7 +240,7 @@ static bool letter_expect(struct reduce *r, uint32_t from, uint64_t step, uint64
 {
     const size_t most = r->owned ? asked_letter_bytes_max(&r->shapes[from]) : 0;
     (void)step;
-    if (r->owned == NULL || !has_lanes(r, from)) return false;
+    if (r->owned == NULL || r->exchange.waves || !has_lanes(r, from)) return false;
     message->step = r->peers[from].next_letter;
     /* Of a later step nobody can ask: the step before is open at nobody until it has this node's
      * values, which follow its update for the step before that. That update reads the letter whose

@@ -380,19 +380,8 @@ static void lives_turn_forth(const struct reduce *r)
     }
 }
 
-/* Workers have the same model: rank 0 saves its own. */
-static status worker_save(struct reduce *r, const char *path, uint32_t keep, uint64_t *bytes)
-{
-    struct model_save_options options = {.path = path, .row_count = r->own_rows, .keep = keep};
-    status st = ST_OK;
-    for (uint32_t t = 0; t < r->graph->table_count; t++) r->own_rows[t] = store_row_count(r->model->store, t);
-    if (r->exchange.rank == 0) st = model_save(r->model, &options, bytes);
-    return reduce_agree(r, st);
-}
-
 status reduce_save(struct reduce *r, const char *path, uint32_t keep, uint64_t *bytes)
 {
-    if (r->exchange.waves) return worker_save(r, path, keep, bytes);
     struct model_save_options options = {.path = path, .row_count = reduce_own_rows(r), .keep = keep};
     const size_t most = (size_t)r->exchange.node_count * r->graph->table_count + 1;
     TRY(save_claim(r, path, &options.generation));

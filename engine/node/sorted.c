@@ -75,9 +75,6 @@ static status wish_grant(struct reduce *r, struct model_sorted_own *own, const s
 {
     struct model_sorted *sorted = &own->sorted;
     const struct model_sorted_filter filter = {wish->has_score != 0, wish->score};
-    const bool has_own = r->exchange.waves == NULL; /* every worker has all rows, so rank 0 has */
-    if (!has_own && wish->what == SORTED_OPEN) return reduce_say_all(r, 0, &(struct opened){0}, sizeof(struct opened));
-    if (!has_own) return ST_OK;
     if (wish->what == SORTED_KEYS || wish->what == SORTED_VECTORS) return rows_say(r, own, wish);
     if (wish->what == SORTED_CLOSE) sorted->vt->close(sorted, wish->table);
     if (wish->what != SORTED_OPEN) return ST_OK;

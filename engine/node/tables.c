@@ -11,7 +11,6 @@ status reduce_tables_count(struct reduce *r, struct table_account *accounts)
     const uint32_t tables = r->graph->table_count;
     struct table_account other[GRAPH_TABLES_MAX];
     if (tables == 0) return ST_OK;
-    for (uint32_t t = 0; t < tables && r->exchange.waves; t++) r->own_rows[t] = store_row_count(r->model->store, t);
     const uint32_t ticket = r->owned ? owned_done_ticket(r->owned) : r->exchange.rows.own_ticket;
     status st = store_hold(r);
     if (st == ST_OK) st = store_settle(r->model->store);
@@ -21,7 +20,7 @@ status reduce_tables_count(struct reduce *r, struct table_account *accounts)
     if (st == ST_OK && r->exchange.rank > 0) st = reduce_say_all(r, 0, accounts, tables * sizeof *accounts);
     for (uint32_t n = 1; n < r->exchange.node_count && r->exchange.rank == 0 && st == ST_OK; n++) {
         st = reduce_hear_all(r, n, other, tables * sizeof *other);
-        if (st == ST_OK && !r->exchange.waves) model_tables_add(accounts, other, tables); /* workers have the same */
+        if (st == ST_OK) model_tables_add(accounts, other, tables);
     }
     store_let_go(r);
     return st;

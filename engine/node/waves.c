@@ -2,44 +2,19 @@
  * owners of slices, which add them up. What others' waves have changed of the own slice is added
  * up for each worker, and sent to it.
  *
- *     KIND_WAVE    worker v to owner u: v's letter, and behind it what its wave has changed of u's slice
+ *     KIND_WAVE    worker v to owner u: v's letter, with what its wave has changed of u's rows, and behind it what
+ *                  the wave has changed of u's slice
  *     KIND_ROUND   owner u to worker v: what the waves of that number of all others have changed of u's slice, added
- *                  up in order of workers; at the end of a job u's slice itself
+ *                  up in order of workers; at the end of a job u's slice itself; and how many rows u has
  *     KIND_ADDED   worker v to owner u: rounds below the step are in v's weights, and their places free
  *
- * A message's step is twice the number of the wave or round, plus one if there are
- * changes, or the values themselves.
+ * A message's step is twice the number of the wave or round, plus one if there are changes, or the values
+ * themselves. Rows that a worker asks for are in wave_asks.c.
  */
 #include <inttypes.h>
 #include <string.h>
 
-#include "engine/node/reduce_internal.h"
-#include "engine/sync/waves.h"
-
-/* Not known yet. */
-#define NOT_YET UINT64_MAX
-
-/* How far a worker is in a job: waves below `heard` have come; from `last` on there are none. */
-struct worker {
-    uint64_t heard, last;
-};
-
-struct waves {
-    struct exchange_waves of_exchange; /* first: a struct exchange_waves * is a struct waves * */
-    struct worker now[REDUCE_NODES_MAX], next[REDUCE_NODES_MAX]; /* in the job that runs, and in the next */
-    uint64_t end;                                       /* the round of values of the job that runs, or NOT_YET */
-    uint64_t round;                                     /* rounds below it are here                             */
-    uint64_t sent_until[WAVES_SENDS][REDUCE_NODES_MAX]; /* messages to each that were given up to the own wave  */
-    bool sent_wave[WAVES_SENDS];                        /* it was given to the post                             */
-    /* Rounds below these have come from an owner, or are added up here; were given to the post for a worker;
-     * messages to the worker up to each of the last ones. */
-    uint64_t come[REDUCE_NODES_MAX], given[REDUCE_NODES_MAX], given_until[REDUCE_NODES_MAX][WAVES_SENDS];
-    /* Rounds below `added` are in a worker's weights, as the worker has said. Rounds below `told` are in this
-     * worker's weights, as the other worker was told, by messages up to `told_until`. */
-    uint64_t added[REDUCE_NODES_MAX], told[REDUCE_NODES_MAX], told_until[REDUCE_NODES_MAX];
-};
-
-static struct waves *waves_of(const struct reduce *r) { return (struct waves *)r->exchange.waves; }
+#include "engine/node/waves_internal.h"
 
 static float *own_slice(const struct exchange_waves *x, float *floats) { return floats + x->cut[x->worker]; }
 static uint64_t slice_floats_of(const struct exchange_waves *x, uint32_t node)
@@ -57,26 +32,21 @@ static uint64_t place_of(const struct exchange_waves *x, uint32_t worker, uint64
 
 void waves_layout(struct reduce *r, struct layout *l)
 {
+    const uint32_t tables = r->graph->table_count;
     struct waves *waves;
+    struct waves_rows taken = {0};
     LAYOUT_TAKE(l, waves, 1);
+    LAYOUT_TAKE(l, taken.out, (size_t)r->exchange.node_count * WAVES_SENDS * tables);
+    LAYOUT_TAKE(l, taken.come, (size_t)r->exchange.node_count * tables);
+    LAYOUT_TAKE(l, taken.known, (size_t)r->exchange.node_count * tables);
     if (!l->arena) return;
     r->exchange.waves = &waves->of_exchange;
     waves->of_exchange.worker = r->exchange.rank;
     waves->of_exchange.worker_count = r->exchange.node_count;
     waves->end = NOT_YET;
     for (uint32_t n = 0; n < r->exchange.node_count; n++) waves->now[n].last = waves->next[n].last = NOT_YET;
-    CHECK(pthread_mutex_init(&waves->of_exchange.store_lock, NULL) == 0);
-}
-
-void waves_start(struct reduce *r, uint64_t step)
-{
-    /* Relaxed: no wave has come. */
-    if (r->exchange.waves) atomic_store_explicit(&r->exchange.waves->shared_told, step, memory_order_relaxed);
-}
-
-void waves_close(struct reduce *r)
-{
-    if (r->exchange.waves) pthread_mutex_destroy(&r->exchange.waves->store_lock);
+    waves->of_exchange.owner_of = r->owner_of;
+    waves->rows = taken;
 }
 
 /* --- what is there ------------------------------------------------------------------------------ */
@@ -126,11 +96,12 @@ static void wave_note(struct waves *waves, uint32_t worker, uint64_t wave, bool 
 }
 
 /* Waves below it have places that are free, or theirs: rounds of the waves that were there before have been
- * given to all, and are in this worker's rows. */
+ * given to all, and are in this worker's weights and in this owner's rows. */
 static uint64_t waves_free(const struct waves *waves)
 {
     const struct exchange_waves *x = &waves->of_exchange;
-    uint64_t used = waves_letters_added(x);
+    uint64_t used = waves_added(x);
+    used = x->rows.level < used ? x->rows.level : used;
     for (uint32_t n = 0; n < x->worker_count; n++) {
         const uint64_t given = n == x->worker ? waves->come[n] : waves->given[n];
         used = given < used ? given : used;
@@ -158,6 +129,78 @@ static uint64_t wave_next(const struct waves *waves, uint32_t worker)
     return next->heard > waves->end ? next->heard : waves->end + 1;
 }
 
+/* --- rows ---------------------------------------------------------------------------------------- */
+
+/* Adds up how many rows the owners have told of. */
+static void rows_tell(struct reduce *r)
+{
+    const struct waves *waves = waves_of(r);
+    const uint32_t tables = r->graph->table_count;
+    for (uint32_t t = 0; t < tables; t++) {
+        uint64_t rows = 0;
+        for (uint32_t n = 0; n < r->exchange.node_count; n++) rows += waves->rows.known[(size_t)n * tables + t];
+        /* Relaxed: a figure. */
+        atomic_store_explicit(&waves->of_exchange.shared_rows[t], rows, memory_order_relaxed);
+    }
+}
+
+/* How many rows this owner has. */
+static void rows_count(struct reduce *r)
+{
+    struct waves *waves = waves_of(r);
+    const uint32_t tables = r->graph->table_count;
+    for (uint32_t t = 0; t < tables; t++) {
+        r->own_rows[t] = store_row_count(r->model->store, t);
+        waves->rows.known[(size_t)r->exchange.rank * tables + t] = r->own_rows[t];
+    }
+    rows_tell(r);
+}
+
+void waves_start(struct reduce *r, uint64_t step)
+{
+    if (r->exchange.waves == NULL) return;
+    /* Relaxed: no wave has come. */
+    atomic_store_explicit(&r->exchange.waves->shared_told, step, memory_order_relaxed);
+    rows_count(r);
+}
+
+static struct wave_letter letter_of(const struct exchange_waves *x, uint32_t worker, uint64_t wave)
+{
+    const uint64_t place = place_of(x, worker, wave);
+    return (struct wave_letter){.place = (uint32_t)place,
+                                .worker = worker,
+                                .round = wave,
+                                .at = x->come_letter[place],
+                                .begin = sizeof(struct wave_head) + x->in_flight * sizeof(struct wave_record),
+                                .bytes = x->come_bytes[place]};
+}
+
+/* Rounds below it may be in this owner's rows: they are here, and no worker wants an earlier one. With
+ * train.exact a worker that has given all waves below c wants rounds from c - D - 1 on. */
+static uint64_t level_next(const struct waves *waves)
+{
+    const struct exchange_waves *x = &waves->of_exchange;
+    const uint64_t here = waves_here(waves), ahead = x->clock_distance + UINT64_C(1);
+    if (waves->end != NOT_YET || !x->is_exact) return waves->end != NOT_YET ? waves->end : here;
+    return here > ahead ? here - ahead : 0;
+}
+
+/* Adds the rounds whose turn it is to this owner's rows. */
+static status level_step(struct reduce *r)
+{
+    struct waves *waves = waves_of(r);
+    struct exchange_waves *x = &waves->of_exchange;
+    const uint64_t before = x->rows.level, until = level_next(waves);
+    for (; x->rows.level < until; x->rows.level++)
+        for (uint32_t v = 0; v < x->worker_count; v++) {
+            const struct wave_letter letter = letter_of(x, v, x->rows.level);
+            if (waves->now[v].heard > x->rows.level) TRY(wave_rows_add(&x->rows, &letter));
+        }
+    if (waves->end != NOT_YET) x->rows.level = waves->end + 1; /* from where the next job begins */
+    if (x->rows.level > before) rows_count(r);
+    return ST_OK;
+}
+
 /* --- the own wave ------------------------------------------------------------------------------- */
 
 static status wave_send(struct reduce *r, uint64_t wave)
@@ -173,17 +216,25 @@ static status wave_send(struct reduce *r, uint64_t wave)
     if (wave >= waves_free(waves))
         FAIL(INVALID, "node %u has not confirmed that it has added the rounds of waves that it was given, %" PRIu64,
              reduce_name(r, late_worker(waves)), waves->given[late_worker(waves)]);
+    const uint64_t *begin = x->rows_begin[place];
+    const size_t own_bytes = begin[x->worker + 1] - begin[x->worker];
+    memcpy(x->come_letter[own], x->letter[place], begin[0]);
+    memcpy(x->come_letter[own] + begin[0], x->letter[place] + begin[x->worker], own_bytes);
+    x->come_bytes[own] = begin[0] + own_bytes;
+    const struct wave_letter letter = letter_of(x, x->worker, wave);
+    TRY(wave_rows_come(&x->rows, &letter));
     x->come_has_change[own] = has_change;
     if (has_change) memcpy(x->come_change[own], own_slice(x, x->change[place]), slice_bytes(x, x->worker));
     for (uint32_t i = 1; i < x->worker_count; i++) {
         const uint32_t to = (x->worker + i) % x->worker_count;
-        struct reduce_message message = {
-            .kind = KIND_WAVE,
-            .step = 2 * wave + has_change,
-            .part = {{x->letter[place], x->letter_bytes[place]}, {x->change[place] + x->cut[to], slice_bytes(x, to)}},
-            .part_count = has_change ? 2 : 1};
+        struct reduce_message message = {.kind = KIND_WAVE,
+                                         .step = 2 * wave + has_change,
+                                         .part = {{x->letter[place], begin[0]},
+                                                  {x->letter[place] + begin[to], begin[to + 1] - begin[to]},
+                                                  {x->change[place] + x->cut[to], slice_bytes(x, to)}},
+                                         .part_count = has_change ? 3 : 2};
         for (uint32_t p = 0; p < message.part_count; p++) message.bytes += message.part[p].iov_len;
-        figure_add(&r->shared_rows_bytes, x->letter_bytes[place]);
+        figure_add(&r->shared_rows_bytes, message.part[0].iov_len + message.part[1].iov_len);
         TRY(message_send(r, to, &message));
         waves->sent_until[place][to] = r->peers[to].given;
     }
@@ -228,7 +279,7 @@ static status own_step(struct reduce *r)
 static bool has_values(const struct waves *waves, uint64_t round)
 {
     /* Acquire pairs with the release of the thread that settles. */
-    return round == waves->end &&
+    return round == waves->end && waves->of_exchange.rows.level == round + 1 &&
            atomic_load_explicit(&waves->of_exchange.shared_values, memory_order_acquire) == round + 1;
 }
 
@@ -238,7 +289,7 @@ static status added_send(struct reduce *r)
     static const uint64_t nothing = 0;
     struct waves *waves = waves_of(r);
     const struct exchange_waves *x = &waves->of_exchange;
-    const uint64_t added = waves_sums_added(x);
+    const uint64_t added = waves_added(x);
     for (uint32_t n = 0; n < x->worker_count; n++) {
         if (n == x->worker || added <= waves->told[n] || r->peers[n].sent < waves->told_until[n]) continue;
         TRY(part_send(r, n, KIND_ADDED, added, &nothing, sizeof nothing));
@@ -264,7 +315,15 @@ static status round_send(struct reduce *r, uint32_t to, bool *is_sent)
         from = x->out[place];
         round_add(waves, round, to, from);
     }
-    TRY(part_send(r, to, KIND_ROUND, 2 * round + is_values, from, slice_bytes(x, x->worker)));
+    const size_t rows_bytes = r->graph->table_count * sizeof(uint64_t);
+    uint64_t *rows = waves->rows.out + place * r->graph->table_count;
+    memcpy(rows, waves->rows.known + (size_t)x->worker * r->graph->table_count, rows_bytes);
+    TRY(message_send(r, to,
+                     &(struct reduce_message){.kind = KIND_ROUND,
+                                              .step = 2 * round + is_values,
+                                              .part = {{from, slice_bytes(x, x->worker)}, {rows, rows_bytes}},
+                                              .part_count = rows_bytes ? 2 : 1,
+                                              .bytes = slice_bytes(x, x->worker) + rows_bytes}));
     waves->given[to]++;
     waves->given_until[to][round % WAVES_SENDS] = r->peers[to].given;
     *is_sent = true;
@@ -277,7 +336,7 @@ static bool own_round_add(struct waves *waves)
     struct exchange_waves *x = &waves->of_exchange;
     const uint64_t round = waves->come[x->worker];
     const bool is_values = has_values(waves, round);
-    if (round >= waves_sums_added(x) + WAVES_ROUNDS) return false;
+    if (round >= waves_added(x) + WAVES_ROUNDS) return false;
     if (!is_values && !is_whole(waves, round, x->worker)) return false;
     if (!is_values) round_add(waves, round, x->worker, own_slice(x, x->sums[round % WAVES_ROUNDS]));
     waves->come[x->worker]++;
@@ -300,6 +359,7 @@ static bool job_step(struct waves *waves)
     if (waves->end == NOT_YET || waves->round <= waves->end) return false;
     for (uint32_t n = 0; n < count; n++)
         if (n != waves->of_exchange.worker && waves->given[n] <= waves->end) return false;
+    CHECK(waves->of_exchange.rows.level == waves->end + 1);
     for (uint32_t n = 0; n < count; n++) {
         waves->now[n] = waves->next[n];
         if (waves->now[n].heard <= waves->end) waves->now[n].heard = waves->end + 1;
@@ -318,6 +378,7 @@ status waves_step(struct reduce *r)
     TRY(added_send(r));
     for (bool is_changed = true; is_changed;) {
         TRY(own_step(r));
+        TRY(level_step(r));
         is_changed = own_round_add(waves);
         for (uint32_t i = 1; i < x->worker_count; i++) {
             bool is_sent;
@@ -327,6 +388,7 @@ status waves_step(struct reduce *r)
         for (; round_is_here(waves); waves->round++) is_changed = true;
         is_changed |= job_step(waves);
     }
+    TRY(asks_step(r));
     if (waves->round == before) return ST_OK;
     /* Release pairs with acquires in wsp_nodes.c. */
     atomic_store_explicit(&x->shared_rounds, waves->round, memory_order_release);
@@ -340,7 +402,8 @@ uint64_t waves_waits(const struct reduce *r)
     const struct exchange_waves *x = &waves->of_exchange;
     uint64_t silent = 0, owes = 0;
     /* Relaxed: for messages. */
-    if (atomic_load_explicit(&x->shared_needed, memory_order_relaxed) <= waves->round) return 0;
+    if (atomic_load_explicit(&x->shared_needed, memory_order_relaxed) <= waves->round)
+        return waves->owes & ~(UINT64_C(1) << x->worker); /* rows */
     for (uint32_t n = 0; n < x->worker_count; n++) {
         if (n == x->worker) continue;
         if (waves->now[n].last == NOT_YET && waves->now[n].heard <= waves->round) silent |= UINT64_C(1) << n;
@@ -398,6 +461,8 @@ static status wave_arrived(struct reduce *r, uint32_t from, const struct reduce_
     x->come_has_change[place] = message->step & 1;
     memcpy(&head, x->come_letter[place], sizeof head);
     TRY(x->come(x->context, from, wave, x->come_letter[place], x->come_bytes[place]));
+    const struct wave_letter letter = letter_of(x, from, wave);
+    TRY(wave_rows_come(&x->rows, &letter));
     wave_note(waves, from, wave, head.is_last);
     return ST_OK;
 }
@@ -406,7 +471,7 @@ static status round_may_come(const struct reduce *r, uint32_t from)
 {
     const struct waves *waves = waves_of(r);
     if (waves == NULL) return ST_OK;
-    const uint64_t end = waves_sums_added(&waves->of_exchange) + WAVES_ROUNDS;
+    const uint64_t end = waves_added(&waves->of_exchange) + WAVES_ROUNDS;
     if (waves->come[from] < end) return ST_OK;
     FAIL(INVALID,
          "node %u sent round %" PRIu64 " of waves, and there is room for rounds below %" PRIu64 ": it does not wait "
@@ -422,15 +487,23 @@ static bool round_expect_next(struct reduce *r, uint32_t from, uint64_t step, ui
     if (waves == NULL) return false;
     const struct exchange_waves *x = &waves->of_exchange;
     message->step = 2 * waves->come[from] + (step & 1);
-    message->bytes = slice_bytes(x, from);
-    message->part[0].iov_base = x->sums[waves->come[from] % WAVES_ROUNDS] + x->cut[from];
+    const uint32_t tables = r->graph->table_count;
+    message->bytes = slice_bytes(x, from) + tables * sizeof(uint64_t);
+    message->part[0] = (struct iovec){x->sums[waves->come[from] % WAVES_ROUNDS] + x->cut[from], slice_bytes(x, from)};
+    message->part[1] = (struct iovec){waves->rows.come + (size_t)from * tables, tables * sizeof(uint64_t)};
+    message->part_count = tables ? 2 : 1;
     return true;
 }
 
 static status round_arrived(struct reduce *r, uint32_t from, const struct reduce_message *message)
 {
+    struct waves *waves = waves_of(r);
+    const uint32_t tables = r->graph->table_count;
     (void)message;
-    waves_of(r)->come[from]++;
+    waves->come[from]++;
+    memcpy(waves->rows.known + (size_t)from * tables, waves->rows.come + (size_t)from * tables,
+           tables * sizeof(uint64_t));
+    rows_tell(r);
     return ST_OK;
 }
 

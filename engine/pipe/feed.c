@@ -52,13 +52,15 @@ static bool step_rows_wanted(const struct feed_options *o, uint32_t t, struct st
     const struct graph_table *table = &o->graph->tables[t];
     const bool lives = store_lives(o->model->store, t), counts = lives && table->life.counts;
     const bool tells = o->exchange && table->life.admit > 1; /* for keys that are not admitted */
-    *wants = (struct step_rows_wants){
-        .shows = counts || tells || optimizer_reads_shows(&o->graph->optimizers[table->optimizer]),
-        .clicks = counts,
-        .keys =
-            (counts && table->life.vector_score > 0) || (table->store == TABLE_BF16 && o->exchange == NULL) || o->waves,
-        .lanes = batch_has_lanes(graph_batch(o->graph)) || o->exchange, /* which adds rows lane by lane */
-        .nobody_floats = lives ? table->span_floats : 0};
+    /* Nodes that have lanes add rows lane by lane. */
+    const bool by_lane = batch_has_lanes(graph_batch(o->graph)) || exchange_of_lanes(o->exchange);
+    *wants = (struct step_rows_wants){.shows = counts || tells ||
+                                               optimizer_reads_shows(&o->graph->optimizers[table->optimizer]),
+                                      .clicks = counts,
+                                      .keys = (counts && table->life.vector_score > 0) ||
+                                              (table->store == TABLE_BF16 && o->exchange == NULL) || o->waves,
+                                      .lanes = by_lane,
+                                      .nobody_floats = lives ? table->span_floats : 0};
     return counts;
 }
 
@@ -246,7 +248,7 @@ static status feed_open_of(struct feed **out, const struct feed_options *o)
     row_gate_open(&feed->gate, o->model->store, &feed->free_bell, feed_team_look, feed);
     if (o->exchange) feed->gate.is_closed = false; /* the store is the node's thread's */
     if (feed->is_told) o->exchange->news_bell = &feed->free_bell;
-    CHECK(o->exchange == NULL || feed->steps_ahead < EXCHANGE_NEWS);
+    CHECK(o->exchange == NULL || o->waves || feed->steps_ahead < EXCHANGE_NEWS);
     *out = feed;
     return ST_OK;
 }

@@ -44,8 +44,8 @@ struct feed_options {
      * step of which node 0 tells it. */
     struct exchange *exchange;
     bool all_lanes; /* the consumer gets the micro-batches of all nodes: where rows are only read */
-    /* Where nodes are workers, else NULL; `exchange` is then NULL, too. Steps belong to the nodes in turn:
-     * the consumer gets its own steps, or, with all_lanes, all. */
+    /* Where nodes are workers, else NULL. Steps belong to the nodes in turn: the consumer gets its own steps,
+     * or, with all_lanes, all. Letters for rows are written here, and sent by the consumer (input->asked). */
     struct exchange_waves *waves;
     /* training: bounds, from first_epoch and first_step of where it starts; steps_max 0: none */
     uint64_t epochs, steps_max;

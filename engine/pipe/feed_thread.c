@@ -368,11 +368,12 @@ static void input_ask(struct feed *feed, struct input *input)
     feed->step_inputs[feed->step_input_count++] = input->index;
     if (!m->is_last) return;
     asked->step = m->step;
-    asked_step_close(asked, &rows->shape, feed->key_numbers, rows->values[m->step % 2]);
+    input->asked = feed->waves ? asked : NULL;
+    asked_step_close(asked, &rows->shape, feed->key_numbers, feed->waves ? asked->live : rows->values[m->step % 2]);
     /* The inputs before may be out already: the consumer looks at spans when the rows are there. */
     for (uint32_t i = 0; i < feed->step_input_count; i++)
         asked_step_spans(asked, feed->graph->table_count, &feed->inputs[feed->step_inputs[i]].ticket);
-    feed->exchange->vt->ask(feed->exchange, asked);
+    if (!feed->waves) feed->exchange->vt->ask(feed->exchange, asked);
 }
 
 /* The same, where rows are only read. */
@@ -399,10 +400,7 @@ static status input_prepare(struct feed *feed, struct input *input)
         feed->prepare_ns += clock_ns() - begin_ns;
         return ST_OK;
     }
-    if (feed->waves) pthread_mutex_lock(&feed->waves->store_lock);
-    const status st = row_gate_prepare(&feed->gate, m, feed->training ? STORE_CREATE : STORE_LOOKUP, &input->ticket);
-    if (feed->waves) pthread_mutex_unlock(&feed->waves->store_lock);
-    TRY(st);
+    TRY(row_gate_prepare(&feed->gate, m, feed->training ? STORE_CREATE : STORE_LOOKUP, &input->ticket));
     input->step_rows = NULL;
     if (feed->training) {
         input->step_rows = block_of(feed, input->step_block);
@@ -541,7 +539,8 @@ static void step_cancel(struct feed *feed, struct feed_place *at)
 /* Tells nodes without lanes, if this is node 0. */
 static void news_tell(struct feed *feed, const struct feed_place *at, struct exchange_news news)
 {
-    if (feed->training && feed->exchange && !feed->is_told) feed->exchange->vt->tell(feed->exchange, at->step, news);
+    if (feed->training && feed->exchange && !feed->is_told && !feed->waves)
+        feed->exchange->vt->tell(feed->exchange, at->step, news);
 }
 
 /* Reads over another worker's step. */

@@ -191,7 +191,7 @@ static void pipeline_layout(struct pipeline *p, struct layout *l)
     LAYOUT_TAKE(l, p->gate.sequence, p->lanes);
     LAYOUT_TAKE(l, p->sequence, p->slot_count);
     LAYOUT_TAKE(l, p->figures, p->stage_count);
-    if (exchange_of_lanes(p->exchange) == NULL || p->graph->table_count == 0) return;
+    if (exchange_of_rows(p->exchange) == NULL || p->graph->table_count == 0) return;
     LAYOUT_TAKE(l, p->check_look, 1);
     LAYOUT_TAKE(l, p->check_numbers, p->graph->table_count);
     exchange_look_layout(l->arena ? p->check_look : NULL, l, p->exchange);
@@ -265,7 +265,7 @@ static status devices_open(struct pipeline *p, const struct pipeline_options *o)
 static uint32_t inputs_ahead(const struct pipeline_options *o)
 {
     /* On several nodes the owners read disks. */
-    if (!o->training || exchange_of_lanes(o->exchange) || !store_has_home(o->model->store)) return INPUTS_AHEAD;
+    if (!o->training || exchange_of_rows(o->exchange) || !store_has_home(o->model->store)) return INPUTS_AHEAD;
     const uint64_t keys = (uint64_t)graph_batch(o->graph).micro * graph_example(o->graph).key_count_max;
     const uint64_t slots = KEYS_AHEAD / (keys ? keys : 1);
     return slots < INPUTS_AHEAD ? INPUTS_AHEAD : slots < INPUTS_AHEAD_DISK ? (uint32_t)slots : INPUTS_AHEAD_DISK;

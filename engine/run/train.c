@@ -183,7 +183,7 @@ static status evaluation_judge(struct trainer *t, bool is_first, bool *is_better
 static const uint64_t *rows_here(const struct trainer *t)
 {
     if (t->node == NULL) return t->row_count;
-    if (reduce_exchange(node_reduce(t->node))->waves) return NULL; /* others' waves make rows, too */
+    if (reduce_exchange(node_reduce(t->node))->waves) return NULL;
     return node_stages(t->node) ? reduce_own_rows(node_reduce(t->node)) : NULL;
 }
 

@@ -211,9 +211,7 @@ static status saves_find(const struct trainer *t, char *text, size_t bytes)
     if (t->options->out == NULL) return ST_OK;
     struct reduce *reduce = node_reduce(t->node);
     TRY(reduce_apart_find(reduce, t->options->out));
-    if (reduce_exchange(reduce)->waves)
-        snprintf(text, bytes, "; node 0 writes to --out");
-    else if (reduce_apart(reduce) == 0)
+    if (reduce_apart(reduce) == 0)
         snprintf(text, bytes, "; every node writes to --out");
     else
         snprintf(text, bytes, "; node 0 writes to --out, also for %s, which do%s not share it",

@@ -143,9 +143,9 @@ static status model_put(struct trainer *t, const char *path, uint32_t keep, uint
     status st = feed_hold(t->feed);
     data_mark(t);
     if (st == ST_OK && t->node) st = reduce_save(node_reduce(t->node), path, keep, bytes);
-    const bool has_rows = t->graph->table_count > 0;
-    if (st == ST_OK && has_rows && t->node && reduce_exchange(node_reduce(t->node))->waves) /* of the job's end */
-        memcpy(t->row_count, reduce_own_rows(node_reduce(t->node)), t->graph->table_count * sizeof *t->row_count);
+    const struct exchange_waves *waves = t->node ? reduce_exchange(node_reduce(t->node))->waves : NULL;
+    for (uint32_t i = 0; waves && i < t->graph->table_count; i++) /* Relaxed: of the job's end. */
+        t->row_count[i] = atomic_load_explicit(&waves->shared_rows[i], memory_order_relaxed);
     if (st == ST_OK && !t->node) st = lives_count(t);
     if (st == ST_OK && !t->node) st = model_save(&t->session->setup.model, &options, bytes);
     feed_let_go(t->feed);

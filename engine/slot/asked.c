@@ -51,11 +51,16 @@ size_t asked_keys_bytes(const struct asked_shape *shape, const uint32_t *count, 
     return bytes;
 }
 
+uint32_t asked_row_floats(const struct asked_shape *shape, uint32_t table)
+{
+    const struct graph_table *of = &shape->graph->tables[table];
+    return shape->is_whole ? of->span_floats : row_vector_floats(of);
+}
+
 size_t asked_floats_max(const struct asked_shape *shape)
 {
     size_t floats = 0;
-    for (uint32_t t = 0; t < shape->graph->table_count; t++)
-        floats += rows_max(shape, t) * row_vector_floats(&shape->graph->tables[t]);
+    for (uint32_t t = 0; t < shape->graph->table_count; t++) floats += rows_max(shape, t) * asked_row_floats(shape, t);
     return floats;
 }
 
@@ -169,6 +174,9 @@ void asked_step_layout(struct asked_step *step, struct layout *l, const struct a
     LAYOUT_TAKE(l, taken.count, (size_t)shape->owner_count * tables);
     LAYOUT_TAKE(l, taken.float_begin, shape->owner_count + 1);
     LAYOUT_TAKE(l, taken.piece_begin, shape->owner_count + 1);
+    if (shape->is_whole) LAYOUT_TAKE(l, taken.values, asked_floats_max(shape));
+    if (shape->is_whole) LAYOUT_TAKE(l, taken.live, asked_floats_max(shape));
+    if (shape->is_whole) LAYOUT_TAKE(l, taken.level, shape->owner_count);
     if (l->arena) *step = taken;
 }
 
@@ -192,7 +200,7 @@ static void owners_begin(struct asked_step *step, const struct asked_shape *shap
         size_t bytes = counts_bytes(shape), floats = 0, piece_floats = 0;
         for (uint32_t t = 0; t < tables; t++) {
             bytes += count[t] * row_bytes(shape, t);
-            floats += (size_t)count[t] * row_vector_floats(&shape->graph->tables[t]);
+            floats += (size_t)count[t] * asked_row_floats(shape, t);
             piece_floats += (size_t)count[t] * shape->graph->tables[t].dim;
         }
         step->letter_begin[o + 1] = step->letter_begin[o] + to_words(bytes);
@@ -205,7 +213,7 @@ static void owners_begin(struct asked_step *step, const struct asked_shape *shap
 static void table_write(struct asked_step *step, const struct asked_shape *shape, const struct key_numbers *numbers,
                         uint32_t table, float *values)
 {
-    const uint32_t tables = shape->graph->table_count, floats = row_vector_floats(&shape->graph->tables[table]);
+    const uint32_t tables = shape->graph->table_count, floats = asked_row_floats(shape, table);
     const struct step_rows *rows = &step->rows[table];
     uint64_t *key[ASKED_OWNERS_MAX];
     uint32_t *occurrences[ASKED_OWNERS_MAX], *clicks[ASKED_OWNERS_MAX];
@@ -218,7 +226,7 @@ static void table_write(struct asked_step *step, const struct asked_shape *shape
         for (uint32_t t = 0; t < tables; t++) at += count[t] * sizeof(uint64_t);
         for (uint32_t t = 0; t < table; t++) {
             key[o] += count[t];
-            value[o] += (size_t)count[t] * row_vector_floats(&shape->graph->tables[t]);
+            value[o] += (size_t)count[t] * asked_row_floats(shape, t);
             if (shape->shows[t]) at += count[t] * sizeof(uint32_t);
         }
         occurrences[o] = (uint32_t *)at;
@@ -232,6 +240,7 @@ static void table_write(struct asked_step *step, const struct asked_shape *shape
         const uint64_t of = numbers->step.key[r];
         const uint32_t o = shape->owner_of[shard_of(of)];
         *key[o]++ = of;
+        if (rows->key) rows->key[r] = of;
         if (shape->shows[table]) *occurrences[o]++ = rows->occurrence_count[r];
         if (shape->clicks[table]) *clicks[o]++ = rows->click_count[r];
         rows->span[r] = value[o];
@@ -248,7 +257,7 @@ void asked_table_begin(const struct asked_step *step, const struct asked_shape *
         value[o] = step->float_begin[o];
         piece[o] = step->piece_begin[o];
         for (uint32_t t = 0; t < table; t++) {
-            value[o] += (size_t)count[t] * row_vector_floats(&tables[t]);
+            value[o] += (size_t)count[t] * asked_row_floats(shape, t);
             piece[o] += (size_t)count[t] * tables[t].dim;
         }
     }

@@ -28,6 +28,7 @@ struct asked_shape {
     const uint8_t *owner_of; /* [SHARD_COUNT]: the owner of a shard; kept; not read for an owner's own shape */
     uint32_t example_max;    /* of a step, of this asker                                      */
     uint32_t run_count;      /* of its lanes: pieces of a row's sums                          */
+    bool is_whole;           /* values are whole spans, the optimizer's state, too: of workers */
     /* What owners must know of a table's keys: how often each occurs, and how often in clicked examples
      * (engine/base/row_life.h). */
     bool shows[GRAPH_TABLES_MAX], clicks[GRAPH_TABLES_MAX];
@@ -76,8 +77,15 @@ struct asked_step {
     uint32_t *count;        /* [owner_count, table_count]: keys of each letter                          */
     size_t *float_begin;    /* [owner_count + 1]: of an owner's values, in floats, as its rows store them    */
     size_t *piece_begin;    /* [owner_count + 1]: of an owner's pieces, in floats of one run                 */
+    /* of a worker's, else NULL (engine/sync/waves.h) */
+    float *values;   /* [asked_floats_max]: as they have come                                 */
+    float *live;     /* likewise, with what the worker itself has changed: the spans lie here */
+    uint64_t *level; /* [owner_count]: rounds below it are in an owner's values               */
+    uint64_t round;  /* rounds below it must be                                                */
 };
 void asked_step_layout(struct asked_step *step, struct layout *l, const struct asked_shape *shape);
+/* Floats of a row's values. */
+uint32_t asked_row_floats(const struct asked_shape *shape, uint32_t table);
 /* Floats that the values of a step take at most. */
 size_t asked_floats_max(const struct asked_shape *shape);
 /* Floats that the pieces of one run take at most. */

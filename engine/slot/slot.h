@@ -26,6 +26,7 @@ struct input {
     bool is_sweep;       /* training, the step's last one: rows go when the step ends (feed_sweep) */
     /* where rows of other nodes are only read: tells whether they have come; else NULL */
     const struct exchange_look *look;
+    struct asked_step *asked; /* where a worker asks owners for the input's rows (engine/sync/waves.h); else NULL */
 };
 
 struct slot {

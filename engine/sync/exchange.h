@@ -108,7 +108,8 @@ struct exchange_hops {
 };
 
 /* The rows of tables, where the graph has any. This node asks all owners, itself too, for the rows of a step
- * (engine/slot/asked.h), and may own rows itself. Set by the exchange, for the step that is open. */
+ * (engine/slot/asked.h), and may own rows itself. Set by the exchange, for the step that is open. Of workers
+ * only the shape is set. */
 struct exchange_rows {
     struct asked_shape shape;
     float *values[2]; /* of rows of even and of odd steps, [asked_floats_max]                     */
@@ -182,7 +183,7 @@ struct exchange_vt {
      * Squares: once (bucket 0), when sums are over. `over` follows. */
     void (*begin)(struct exchange *, enum exchange_round round, uint32_t bucket);
     /* By the thread that reads, step after step: a step's letters are written.
-     * `asked` stays until the step is over. */
+     * `asked` stays until the step is over. Not of workers. */
     void (*ask)(struct exchange *, const struct asked_step *asked);
     /* By the thread that reads on node 0, step after step: this step exists, or no further one does. */
     void (*tell)(struct exchange *, uint64_t step, struct exchange_news news);
@@ -257,6 +258,8 @@ static inline double *exchange_loss(const struct exchange_site *site, uint64_t s
 
 /* The exchange where lanes and slices are divided; NULL: this node has all that its stages need. */
 static inline struct exchange *exchange_of_lanes(struct exchange *x) { return x && (x->stages || x->waves) ? NULL : x; }
+/* The exchange where this node asks owners for rows; NULL: its store has all that its stages look up. */
+static inline struct exchange *exchange_of_rows(struct exchange *x) { return x && x->stages ? NULL : x; }
 /* Whether this node has lanes, and so reads data; a node alone has all lanes. */
 static inline bool exchange_computes(const struct exchange *x) { return x == NULL || x->own.count > 0; }
 

@@ -473,11 +473,11 @@ static bool wsp_admit(struct sync *s, const struct input *input, uint32_t *pipel
     struct wsp *wsp = (struct wsp *)s;
     const struct sync_site *site = &s->site;
     *pipeline = 0;
-    if (wsp->nodes && !wsp_nodes_admit(wsp, input->batch.step)) return false;
     /* Acquire pairs with wsp_records_tell(): the record of the minibatch that was
      * record_count earlier is free. */
     uint64_t told = atomic_load_explicit(wsp->shared_told, memory_order_acquire);
     if ((wsp->nodes ? input->batch.step : wsp->admitted) - told >= wsp->record_count) return false;
+    if (wsp->nodes && !wsp_nodes_admit(wsp, input)) return false;
     for (uint32_t i = 0; i < site->pipeline_count; i++) {
         uint32_t v = (wsp->pipeline_next + i) % site->pipeline_count;
         struct wsp_pipeline *own = &wsp->pipelines[v];
@@ -487,7 +487,6 @@ static bool wsp_admit(struct sync *s, const struct input *input, uint32_t *pipel
         const uint32_t most = site->is_exact ? 1 : site->in_flight;
         if (site->is_exact && input->batch.step % site->pipeline_count != v && wsp->nodes == NULL) continue;
         if (own->started - done >= most || !clock_allows(wsp, v)) continue;
-        if (wsp->nodes && !wsp_nodes_begins(wsp, input->batch.step)) return false;
         wsp->pipeline_next = v + 1;
         *pipeline = v;
         return true;
@@ -508,12 +507,14 @@ static void wsp_forward_begin(struct sync *sync, const struct stage *stage, stru
     struct wsp_stage *kept = wsp_stage_of(wsp, stage);
     const struct wsp_pipeline *own = &wsp->pipelines[stage->pipeline_index];
     uint64_t number = wsp->slots[slot->index].number;
-    if (wsp->nodes)
+    if (wsp->nodes) {
         wsp_nodes_forward(wsp, stage, number);
-    else if (!site->is_exact)
+        wsp_nodes_rows_read(wsp, stage, slot->input);
+    } else if (!site->is_exact) {
         inboxes_read(wsp, stage);
-    else
+    } else {
         while (kept->rounds < wsp_waves_needed(number, site->in_flight, site->clock_distance)) round_read(wsp, stage);
+    }
     float *stash = wsp->stash[stage->pipeline_index * site->in_flight + number % site->in_flight];
     for (uint32_t r = 0; r < stage->extent.run_count; r++) {
         const struct param_run *run = &stage->extent.runs[r];
@@ -547,7 +548,8 @@ static status minibatch_update(struct wsp *wsp, const struct updater *w, const s
                             .t = slot->input->batch.step + 1,
                             .pass = slot->input->batch.pass};
     if (update.example_count == 0) return ST_OK;
-    if (wsp->nodes) wsp_nodes_rows_note(wsp, stage, update.rows);
+    /* Other minibatches of its own may have changed rows since the forward pass. */
+    if (wsp->nodes) wsp_nodes_rows_read(wsp, stage, slot->input);
     if (s->clipped) { /* the stage is the only one of its pipeline */
         TRY(sync_sum_run(s, w, stage, &update, 0));
         update.clip_scale = clip_scale(s->clipped, 1.0f / (float)update.example_count,
@@ -562,6 +564,7 @@ static status wsp_backward_end(struct sync *sync, const struct updater *w, const
     const struct sync_site *site = &sync->site;
     struct wsp_stage *kept = wsp_stage_of(wsp, stage);
     TRY(minibatch_update(wsp, w, stage, slot));
+    if (wsp->nodes) wsp_nodes_rows_keep(wsp, stage, slot->input);
     kept->applied++;
     if (wsp->nodes && kept->applied % wsp->wave == 0) wsp_nodes_wave_end(wsp, stage);
     if (site->pipeline_count == 1 || kept->applied % wsp->wave != 0) return ST_OK;

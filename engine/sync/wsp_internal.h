@@ -27,9 +27,9 @@ struct wsp_stage {
     float *sums;        /* exact: a round's, of the stage's runs */
     struct ring *inbox; /* [pipeline_count]: numbers of that pipeline's messages; its own stays empty */
     /* under the stage's turn */
-    uint64_t applied;            /* own minibatches of this job whose update is in the weights             */
-    uint64_t *included;          /* [worker_count]: likewise minibatches of the others                     */
-    uint64_t rounds, row_rounds; /* rounds below it are in the weights (nodes, exact), in the rows (nodes) */
+    uint64_t applied;   /* own minibatches of this job whose update is in the weights */
+    uint64_t *included; /* [worker_count]: likewise minibatches of the others         */
+    uint64_t rounds;    /* rounds below it are in the weights (nodes, exact)          */
     uint64_t forward_count, local_max, local_sum, global_max, global_sum;
 };
 
@@ -107,14 +107,16 @@ void wsp_nodes_layout(struct wsp *wsp, struct layout *l);
 /* After the second layout: gives the exchange what it works on. */
 void wsp_nodes_open(struct wsp *wsp);
 void wsp_nodes_begin(struct wsp *wsp);
-/* Whether the next minibatch, of this step, may start. */
-bool wsp_nodes_admit(struct wsp *wsp, uint64_t step);
-/* Asked last: whether it begins, which it then does. */
-bool wsp_nodes_begins(struct wsp *wsp, uint64_t step);
+/* Whether the next minibatch, of this input, may start. Before, it asks for its rows, once;
+ * then the job does not end without it. */
+bool wsp_nodes_admit(struct wsp *wsp, const struct input *input);
 /* Before the minibatch's forward pass at a stage: adds what others' waves have changed. */
 void wsp_nodes_forward(struct wsp *wsp, const struct stage *stage, uint64_t number);
-/* Before the stage updates these rows. */
-void wsp_nodes_rows_note(struct wsp *wsp, const struct stage *stage, const struct step_rows *rows);
+/* Before a forward pass or an update reads the rows of the stage's tables: sets them to their owners' values
+ * and all that own waves have changed. */
+void wsp_nodes_rows_read(struct wsp *wsp, const struct stage *stage, const struct input *input);
+/* The stage has updated these rows. */
+void wsp_nodes_rows_keep(struct wsp *wsp, const struct stage *stage, const struct input *input);
 /* The stage has ended a wave of the own minibatches. */
 void wsp_nodes_wave_end(struct wsp *wsp, const struct stage *stage);
 /* Minibatch `number` is done at all stages. With a wave's last minibatch the wave goes. */

@@ -3,13 +3,10 @@
  *
  *     stage s   update … update, end of wave w ──▶ change = weights - base, base = weights ──all stages──▶ wave w goes
  *     stage s   before its next forward pass:      weights += sums of round r, base += those, for each r that is here
+ *     its rows  as their owners have them after a round, and what own waves have changed since (wsp_rows.h)
  *
  * `base` is as between pipelines (wsp.c). A weight's place in a wave's floats follows from the graph alone:
  * parameters lie where the model has them, and the state behind. So nodes may have plans of their own.
- *
- * Every node has all rows of tables in RAM. A letter has the changes of the rows that a wave has
- * touched; a node that adds them makes the rows that it has not seen. At a job's end rows have the same
- * bytes on all nodes (wsp_rows.h).
  *
  * At a job's end the sums of all waves are added, and the dense part of all becomes what the slices' owners
  * have. */
@@ -23,8 +20,7 @@
 #include "engine/sync/wsp_internal.h"
 #include "engine/sync/wsp_rows.h"
 #include "graph/optimizer.h"
-#include "io/store/store_rows.h"
-#include "io/store/store_save.h"
+#include "io/store/shard.h"
 
 struct wsp_nodes {
     struct bell bell; /* of the thread that settles */
@@ -37,9 +33,10 @@ struct wsp_nodes {
     /* moved between jobs, and when a wave ends at the first stage */
     uint64_t wait_ns;     /* under the gate's claim: since when a minibatch waits for rounds; 0: none does */
     uint64_t base, given; /* the first wave of the job that runs; own waves below it are given             */
-    size_t letter_bytes;  /* of the letter of the wave under way                                           */
     bool has_change;      /* the wave under way has changed the dense part                                 */
-    bool is_given;        /* the last own wave of the job is given                                         */
+    uint64_t begun;       /* under the gate's claim: minibatches of the job that have begun …              */
+    uint64_t asked;       /* … and, of all jobs, how many have asked for rows                              */
+    uint32_t *row_counts; /* [table_count, worker_count]: of the wave that is given, by owner              */
     /* the node's thread's */
     uint64_t *told; /* [worker_count]: minibatches of the job that a worker's letters have told */
     /* under the claim of telling */
@@ -90,8 +87,6 @@ status wsp_nodes_find(struct wsp *wsp)
                  "table \"%s\" has store = bf16: under train.sync = wsp nodes add up what each has changed of rows, "
                  "and sums are not rounded; use store = f32, or train.sync = bsp",
                  graph_string(site->graph, site->graph->tables[t].name));
-    /* A row that is only read ahead counts for nobody until a wave has changed it. */
-    if (site->graph->table_count > 0) TRY(store_unchanged_hide(site->model->store));
     struct wsp_nodes *nodes = aligned_alloc(CACHE_LINE_BYTES, arena_bytes(sizeof *nodes));
     if (nodes == NULL) FAIL(MEMORY, "no memory for waves of nodes");
     memset(nodes, 0, sizeof *nodes);
@@ -128,11 +123,16 @@ void wsp_nodes_layout(struct wsp *wsp, struct layout *l)
     x->letter_max = letter_begin(site);
     for (uint32_t t = 0; t < g->table_count; t++) x->letter_max += letter_rows_bytes(g, t, wave_rows_max(site, t));
     x->stage_count = site->stage_count;
-    LAYOUT_TAKE(l, x->added, x->stage_count);
+    x->is_exact = site->is_exact;
+    x->clock_distance = site->clock_distance;
+    x->own_letter_max = x->letter_max + (size_t)g->table_count * x->worker_count * LETTER_ROWS_BYTES_LEAST;
+    LAYOUT_TAKE(l, x->shared_added, x->stage_count);
+    LAYOUT_TAKE(l, x->shared_rows, g->table_count);
     const size_t come = (size_t)x->worker_count * x->place_count;
     const uint64_t own = x->cut[x->worker + 1] - x->cut[x->worker];
     for (uint32_t i = 0; i < WAVES_SENDS; i++) {
-        LAYOUT_TAKE(l, x->letter[i], x->letter_max);
+        LAYOUT_TAKE(l, x->letter[i], x->own_letter_max);
+        LAYOUT_TAKE(l, x->rows_begin[i], x->worker_count + 1);
         LAYOUT_TAKE(l, x->change[i], nodes->floats);
     }
     uint8_t *letter;
@@ -146,6 +146,8 @@ void wsp_nodes_layout(struct wsp *wsp, struct layout *l)
     x->come_change = places_take(l, come, own);
     x->sums = places_take(l, WAVES_ROUNDS, nodes->floats);
     x->out = places_take(l, (size_t)x->worker_count * WAVES_SENDS, own);
+    wave_rows_layout(&x->rows, l, site, (uint32_t)come);
+    LAYOUT_TAKE(l, nodes->row_counts, (size_t)g->table_count * x->worker_count);
     LAYOUT_TAKE(l, nodes->rows, g->table_count);
     LAYOUT_TAKE(l, nodes->told, x->worker_count);
     LAYOUT_TAKE(l, nodes->row_count, g->table_count);
@@ -161,21 +163,6 @@ static uint64_t stage_wave(const struct wsp *wsp, const struct stage *stage)
 }
 
 /* --- letters of others -------------------------------------------------------------------------- */
-
-static status letter_rows_check(const struct sync_site *site, uint32_t worker, const uint8_t *letter, size_t bytes)
-{
-    uint64_t seen = 0;
-    struct letter_rows rows;
-    for (size_t at = letter_begin(site); at < bytes;) {
-        if (!letter_rows_at(site->graph, letter, bytes, at, &rows) ||
-            rows.count > wave_rows_max(site, (uint32_t)rows.table))
-            FAIL(INVALID, "node %u sent rows of a wave that cannot be right: it does not run the same program", worker);
-        if (seen >> rows.table & 1) FAIL(INVALID, "node %u sent rows of a table twice in a wave", worker);
-        seen |= UINT64_C(1) << rows.table;
-        at += letter_rows_bytes(site->graph, rows.table, rows.count);
-    }
-    return ST_OK;
-}
 
 /* `told`: the job's minibatches of which the worker's earlier letters have told. */
 static status head_check(const struct sync_site *site, uint32_t worker, uint64_t wave, uint64_t told,
@@ -209,7 +196,6 @@ static status letter_come(void *context, uint32_t worker, uint64_t wave, const u
     TRY(head_check(site, worker, wave, wsp->nodes->told[worker], &head));
     if (bytes < letter_begin(site))
         FAIL(INVALID, "node %u sent a wave of %zu bytes, which is too short", worker, bytes);
-    TRY(letter_rows_check(site, worker, letter, bytes));
     for (uint32_t i = 0; i < head.record_count; i++) {
         struct wave_record of;
         memcpy(&of, letter + sizeof head + i * sizeof of, sizeof of);
@@ -241,8 +227,8 @@ void wsp_nodes_record_fill(struct wsp *wsp, struct step_done *done)
 {
     struct wsp_nodes *nodes = wsp->nodes;
     const struct sync_site *site = &wsp->sync.site;
-    for (uint32_t t = 0; t < site->graph->table_count; t++)
-        nodes->row_count[t] = store_row_count(site->model->store, t);
+    for (uint32_t t = 0; t < site->graph->table_count; t++) /* Relaxed: a figure. */
+        nodes->row_count[t] = atomic_load_explicit(&nodes->x->shared_rows[t], memory_order_relaxed);
     if (done->row_count) nodes->ticket = done->ticket;
     done->row_count = nodes->row_count;
     done->ticket = nodes->ticket;
@@ -265,13 +251,6 @@ static void exchange_failed(struct wsp *wsp, status st)
     bell_ring(&nodes->bell);
 }
 
-static bool has_table(const struct stage *stage, uint64_t table)
-{
-    for (uint32_t i = 0; i < stage->extent.table_count; i++)
-        if (stage->extent.tables[i] == table) return true;
-    return false;
-}
-
 /* The letter of a worker's wave, if there is such a wave. */
 static const uint8_t *letter_of(const struct wsp_nodes *nodes, uint32_t worker, uint64_t wave, size_t *bytes)
 {
@@ -281,43 +260,6 @@ static const uint8_t *letter_of(const struct wsp_nodes *nodes, uint32_t worker, 
     if (*bytes == 0) return NULL;
     memcpy(&head, nodes->x->come_letter[place], sizeof head);
     return head.wave == wave ? nodes->x->come_letter[place] : NULL;
-}
-
-/* Adds the changes of rows of the stage's tables by all waves of this number, in order of workers. */
-static status rows_add(struct wsp *wsp, const struct stage *stage, uint64_t wave)
-{
-    const struct sync_site *site = &wsp->sync.site;
-    struct wsp_nodes *nodes = wsp->nodes;
-    struct letter_rows rows;
-    for (uint32_t v = 0; v < wsp->worker_count; v++) {
-        size_t bytes;
-        const uint8_t *letter = letter_of(nodes, v, wave, &bytes);
-        for (size_t at = letter_begin(site); letter && at < bytes;) {
-            CHECK(letter_rows_at(site->graph, letter, bytes, at, &rows));
-            if (has_table(stage, rows.table))
-                TRY(own_rows_add(
-                    &nodes->rows[rows.table],
-                    &(struct round_rows){.store = site->model->store,
-                                         .store_lock = &nodes->x->store_lock,
-                                         .graph = site->graph,
-                                         .table = (uint32_t)rows.table,
-                                         .count = (uint32_t)rows.count,
-                                         .key = (const uint64_t *)(const void *)(letter + at + sizeof rows),
-                                         .is_own = v == nodes->x->worker,
-                                         .round = wave,
-                                         .own_wave = stage_wave(wsp, stage)}));
-            at += letter_rows_bytes(site->graph, rows.table, rows.count);
-        }
-    }
-    return ST_OK;
-}
-
-/* Rounds below the one returned may be added to rows: own waves that are given;
- * all, when the job's last wave is. */
-static uint64_t rows_until(const struct wsp_nodes *nodes)
-{
-    /* Acquire pairs with wave_give(): the own letter. is_given is set while no worker is at work. */
-    return nodes->is_given ? UINT64_MAX : atomic_load_explicit(&nodes->x->shared_given, memory_order_acquire);
 }
 
 static void round_take(struct wsp *wsp, const struct stage *stage, uint64_t round)
@@ -347,25 +289,20 @@ static void round_take(struct wsp *wsp, const struct stage *stage, uint64_t roun
 /* The node's thread may overwrite what the stage has added. */
 static void added_tell(struct wsp *wsp, const struct stage *stage)
 {
-    const struct wsp_stage *kept = wsp_stage_of(wsp, stage);
-    struct waves_added *added = &wsp->nodes->x->added[stage->index];
-    /* Release, both, pairs with waves_sums_added() and waves_letters_added(). */
-    atomic_store_explicit(&added->shared_sums, kept->rounds, memory_order_release);
-    atomic_store_explicit(&added->shared_letters, kept->row_rounds, memory_order_release);
+    /* Release pairs with waves_added(). */
+    atomic_store_explicit(&wsp->nodes->x->shared_added[stage->index], wsp_stage_of(wsp, stage)->rounds,
+                          memory_order_release);
 }
 
-/* Adds rounds below `until` to a stage's weights, and, as far as it has given its own waves, to its rows. */
-static status rounds_add(struct wsp *wsp, const struct stage *stage, uint64_t until)
+/* Adds rounds below `until` to a stage's weights. */
+static void rounds_add(struct wsp *wsp, const struct stage *stage, uint64_t until)
 {
     struct wsp_stage *kept = wsp_stage_of(wsp, stage);
-    const uint64_t before = kept->rounds + kept->row_rounds;
+    const uint64_t before = kept->rounds;
     for (; kept->rounds < until; kept->rounds++) round_take(wsp, stage, kept->rounds);
-    for (; kept->row_rounds < until && kept->row_rounds < rows_until(wsp->nodes); kept->row_rounds++)
-        if (stage->extent.table_count > 0) TRY(rows_add(wsp, stage, kept->row_rounds));
-    if (kept->rounds + kept->row_rounds == before) return ST_OK;
+    if (kept->rounds == before) return;
     added_tell(wsp, stage);
     wsp->nodes->exchange->vt->carry(wsp->nodes->exchange);
-    return ST_OK;
 }
 
 /* The minibatch needs the rounds below it, and with train.exact has no others. */
@@ -375,7 +312,8 @@ static uint64_t rounds_needed(const struct wsp *wsp, uint64_t number)
     return wsp->nodes->base + wsp_waves_needed(number, site->in_flight, site->clock_distance);
 }
 
-bool wsp_nodes_admit(struct wsp *wsp, uint64_t step)
+/* Whether the clock lets the next minibatch begin. */
+static bool clock_allows(struct wsp *wsp, uint64_t step)
 {
     struct wsp_nodes *nodes = wsp->nodes;
     struct exchange_waves *x = nodes->x;
@@ -398,14 +336,34 @@ bool wsp_nodes_admit(struct wsp *wsp, uint64_t step)
     return true;
 }
 
-bool wsp_nodes_begins(struct wsp *wsp, uint64_t step)
+/* The next minibatch begins, unless the job ends before it, and asks for its rows. */
+static bool minibatch_begin(struct wsp *wsp, const struct input *input)
 {
-    struct exchange *exchange = wsp->nodes->exchange;
+    struct wsp_nodes *nodes = wsp->nodes;
+    struct exchange *exchange = nodes->exchange;
+    const uint64_t step = input->batch.step;
     enum exchange_word word;
     if (!exchange_begins(exchange, step)) return false;
-    /* The last granted step: rank 0 now says that the job goes no further (grant.c). */
-    if (step + wsp->worker_count >= exchange_granted(exchange, &word)) exchange->vt->carry(exchange);
+    nodes->begun++;
+    if (input->asked) {
+        input->asked->round = rounds_needed(wsp, wsp->pipelines->started);
+        nodes->x->asked = input->asked;
+        /* Release pairs with own_ask() of the node's thread. */
+        atomic_store_explicit(&nodes->x->shared_asked, ++nodes->asked, memory_order_release);
+    }
+    /* Of the last granted step rank 0 now says that the job goes no further (grant.c). */
+    if (input->asked || step + wsp->worker_count >= exchange_granted(exchange, &word)) exchange->vt->carry(exchange);
     return true;
+}
+
+bool wsp_nodes_admit(struct wsp *wsp, const struct input *input)
+{
+    struct wsp_nodes *nodes = wsp->nodes;
+    if (nodes->begun == wsp->pipelines->started &&
+        !(clock_allows(wsp, input->batch.step) && minibatch_begin(wsp, input)))
+        return false;
+    /* Acquire pairs with own_answer_tell() of the node's thread: the rows. */
+    return atomic_load_explicit(&nodes->x->shared_answered, memory_order_acquire) == nodes->asked;
 }
 
 void wsp_nodes_forward(struct wsp *wsp, const struct stage *stage, uint64_t number)
@@ -413,18 +371,40 @@ void wsp_nodes_forward(struct wsp *wsp, const struct stage *stage, uint64_t numb
     /* Acquire pairs with waves_step(): the sums, and the letters. */
     const uint64_t here = atomic_load_explicit(&wsp->nodes->x->shared_rounds, memory_order_acquire);
     CHECK(here >= rounds_needed(wsp, number));
-    const status st = rounds_add(wsp, stage, wsp->sync.site.is_exact ? rounds_needed(wsp, number) : here);
-    if (st != ST_OK) wsp->sync.site.host->fail(wsp->sync.site.host, st);
+    rounds_add(wsp, stage, wsp->sync.site.is_exact ? rounds_needed(wsp, number) : here);
 }
 
 /* --- the own wave --------------------------------------------------------------------------------- */
 
-void wsp_nodes_rows_note(struct wsp *wsp, const struct stage *stage, const struct step_rows *rows)
+/* The rounds that a row's value has, as its owner has said. */
+static uint64_t level_of(const struct exchange_waves *x, const struct asked_step *asked, uint64_t key)
 {
-    const uint64_t wave = stage_wave(wsp, stage);
+    return asked->level[x->owner_of[shard_of(key)]];
+}
+
+void wsp_nodes_rows_read(struct wsp *wsp, const struct stage *stage, const struct input *input)
+{
+    const struct asked_step *asked = input->asked;
     for (uint32_t i = 0; i < stage->extent.table_count; i++) {
         const uint32_t t = stage->extent.tables[i];
-        own_rows_note(&wsp->nodes->rows[t], &rows[t], wave, wsp->sync.site.graph->tables[t].span_floats);
+        const struct step_rows *rows = &asked->rows[t];
+        for (uint32_t r = 0; r < rows->row_count; r++)
+            own_rows_read(&wsp->nodes->rows[t], rows->key[r], level_of(wsp->nodes->x, asked, rows->key[r]),
+                          asked->values + (rows->span[r] - asked->live), rows->span[r]);
+    }
+}
+
+void wsp_nodes_rows_keep(struct wsp *wsp, const struct stage *stage, const struct input *input)
+{
+    const struct asked_step *asked = input->asked;
+    const uint64_t wave = stage_wave(wsp, stage);
+    if (input->batch.step_example_count == 0) return; /* nothing was updated */
+    for (uint32_t i = 0; i < stage->extent.table_count; i++) {
+        const uint32_t t = stage->extent.tables[i];
+        const struct step_rows *rows = &asked->rows[t];
+        for (uint32_t r = 0; r < rows->row_count; r++)
+            own_rows_keep(&wsp->nodes->rows[t], wave, rows->key[r], level_of(wsp->nodes->x, asked, rows->key[r]),
+                          asked->values + (rows->span[r] - asked->live), rows->span[r]);
     }
 }
 
@@ -446,11 +426,32 @@ void wsp_nodes_wave_end(struct wsp *wsp, const struct stage *stage)
         }
     }
     nodes->has_change |= kept->run_count > 0;
-    for (uint32_t i = 0; i < stage->extent.table_count; i++) {
-        const uint32_t t = stage->extent.tables[i];
-        nodes->letter_bytes +=
-            own_rows_write(&nodes->rows[t], wsp->sync.site.graph, t, nodes->x->letter[place] + nodes->letter_bytes);
+}
+
+/* Writes what the wave has changed of rows, owner by owner. All stages have ended it. */
+static void rows_write(struct wsp *wsp, uint32_t place)
+{
+    struct wsp_nodes *nodes = wsp->nodes;
+    const struct exchange_waves *x = nodes->x;
+    const struct graph *g = wsp->sync.site.graph;
+    uint8_t *at[WAVES_WORKERS_MAX];
+    uint64_t *begin = x->rows_begin[place];
+    memset(nodes->row_counts, 0, (size_t)g->table_count * x->worker_count * sizeof *nodes->row_counts);
+    for (uint32_t t = 0; t < g->table_count; t++)
+        own_rows_count(&nodes->rows[t], own_wave(nodes), x->owner_of, nodes->row_counts + (size_t)t * x->worker_count);
+    begin[0] = letter_begin(&wsp->sync.site);
+    for (uint32_t o = 0; o < x->worker_count; o++) {
+        begin[o + 1] = begin[o];
+        for (uint32_t t = 0; t < g->table_count; t++) {
+            const uint32_t count = nodes->row_counts[(size_t)t * x->worker_count + o];
+            if (count > 0) begin[o + 1] += letter_rows_bytes(g, t, count);
+        }
+        at[o] = x->letter[place] + begin[o];
     }
+    CHECK(begin[x->worker_count] <= x->own_letter_max);
+    for (uint32_t t = 0; t < g->table_count; t++)
+        own_rows_write(&nodes->rows[t], own_wave(nodes), t, x->owner_of, x->worker_count,
+                       nodes->row_counts + (size_t)t * x->worker_count, at);
 }
 
 /* The wave may go, with `count` minibatches; `minibatches`: of the job so far. */
@@ -467,17 +468,10 @@ static void wave_give(struct wsp *wsp, uint64_t minibatches, uint32_t count, boo
                                    .is_last = is_last,
                                    .is_exact = wsp->sync.site.is_exact};
     memcpy(x->letter[place], &head, sizeof head);
-    x->letter_bytes[place] = nodes->letter_bytes;
-    /* For the own part of the round: this thread, not the node's, writes own letters. */
-    const size_t own = (size_t)x->worker * x->place_count + head.wave % x->place_count;
-    CHECK(head.wave < waves_letters_added(x) + x->place_count);
-    memcpy(x->come_letter[own], x->letter[place], nodes->letter_bytes);
-    x->come_bytes[own] = nodes->letter_bytes;
+    rows_write(wsp, place);
     x->has_change[place] = nodes->has_change;
-    nodes->letter_bytes = letter_begin(&wsp->sync.site);
     nodes->has_change = false;
     nodes->given++;
-    if (is_last) nodes->is_given = true; /* by the thread that settles */
     /* Relaxed: published by the release after it, which pairs with the acquire of the node's thread. */
     atomic_fetch_or_explicit(&x->shared_busy, UINT32_C(1) << place, memory_order_relaxed);
     atomic_store_explicit(&x->shared_given, nodes->given, memory_order_release);
@@ -502,12 +496,11 @@ void wsp_nodes_begin(struct wsp *wsp)
     struct wsp_nodes *nodes = wsp->nodes;
     nodes->given = nodes->base;
     nodes->wait_ns = 0;
-    nodes->letter_bytes = letter_begin(&wsp->sync.site);
+    nodes->begun = 0;
     nodes->has_change = false;
     for (uint32_t i = 0; i < wsp->sync.site.stage_count; i++)
-        wsp->stages[i].rounds = wsp->stages[i].row_rounds = nodes->base; /* which added_tell() has told */
-    nodes->is_given = false;
-    for (uint32_t t = 0; t < wsp->sync.site.graph->table_count; t++) CHECK(nodes->rows[t].count == 0);
+        wsp->stages[i].rounds = nodes->base; /* which added_tell() has told */
+    for (uint32_t t = 0; t < wsp->sync.site.graph->table_count; t++) own_rows_clear(&nodes->rows[t]);
 }
 
 struct settling {
@@ -566,7 +559,7 @@ static status sums_add(struct wsp *wsp, uint64_t *end)
         TRY(settle_await(&(struct settling){.wsp = wsp, .rounds = added, .of_sums = true}));
         *end = end_of(nodes);
         if (added == *end) return ST_OK;
-        for (uint32_t i = 0; i < site->stage_count; i++) TRY(rounds_add(wsp, site->stages[i], added + 1));
+        for (uint32_t i = 0; i < site->stage_count; i++) rounds_add(wsp, site->stages[i], added + 1);
     }
 }
 
@@ -604,7 +597,7 @@ status wsp_nodes_settle(struct wsp *wsp)
     dense_copy(wsp, values, 0, nodes->floats, true);
     nodes->base = end + 1;
     for (uint32_t i = 0; i < wsp->sync.site.stage_count; i++) {
-        wsp->stages[i].rounds = wsp->stages[i].row_rounds = nodes->base;
+        wsp->stages[i].rounds = nodes->base;
         added_tell(wsp, wsp->sync.site.stages[i]);
     }
     wsp_records_tell(wsp);

@@ -1,10 +1,9 @@
-/* Rows of waves: a hash table of the rows that own waves have changed, and sums. Thousands of rows a wave. */
+/* Own changes: a hash table of keys, in which a key has a change for each wave. Thousands of rows a wave. */
 #include "engine/sync/wsp_rows.h"
 
 #include <string.h>
 
-#include "io/store/store_save.h"
-#include "io/store/store_ticket.h"
+#include "io/store/shard.h"
 
 /* --- letters ------------------------------------------------------------------------------------ */
 
@@ -13,10 +12,12 @@ uint64_t wave_rows_max(const struct sync_site *site, uint32_t table)
     return (uint64_t)site->in_flight * site->graph->header->micro * site->graph->tables[table].key_count_max;
 }
 
+/* Bytes of floats, in whole words of eight. */
+static size_t floats_bytes(size_t floats) { return ((floats + 1) & ~(size_t)1) * sizeof(float); }
+
 size_t letter_rows_bytes(const struct graph *g, uint64_t table, uint64_t count)
 {
-    const size_t floats = count * g->tables[table].span_floats;
-    return sizeof(struct letter_rows) + count * sizeof(uint64_t) + ((floats + 1) & ~(size_t)1) * sizeof(float);
+    return sizeof(struct letter_rows) + count * sizeof(uint64_t) + floats_bytes(count * g->tables[table].span_floats);
 }
 
 bool letter_rows_at(const struct graph *g, const uint8_t *letter, size_t bytes, size_t at, struct letter_rows *rows)
@@ -27,159 +28,129 @@ bool letter_rows_at(const struct graph *g, const uint8_t *letter, size_t bytes, 
            letter_rows_bytes(g, rows->table, rows->count) <= bytes - at;
 }
 
-/* --- own rows ----------------------------------------------------------------------------------- */
+/* --- own changes -------------------------------------------------------------------------------- */
 
-/* Besides the wave under way and one that is being sent, at most D + 1 own waves have no round here yet. */
+/* With the first update of wave w, minibatches of wave w - 1 may still be under way, whose rows
+ * have at least the rounds below w - D - 2. */
 void own_rows_layout(struct own_rows *out, struct layout *l, const struct sync_site *site, uint32_t table)
 {
-    const size_t floats = site->graph->tables[table].span_floats;
-    struct own_rows rows = {.of_wave_max = (uint32_t)wave_rows_max(site, table), .free = ROW_NONE, .bucket_mask = 1};
-    rows.max = rows.of_wave_max * (site->clock_distance + 3);
-    while (rows.bucket_mask < rows.max) rows.bucket_mask *= 2;
+    struct own_rows rows = {.floats = site->graph->tables[table].span_floats,
+                            .wave_max = (uint32_t)wave_rows_max(site, table),
+                            .wave_count = site->clock_distance + 3,
+                            .bucket_mask = 1};
+    const size_t most = (size_t)rows.wave_count * rows.wave_max;
+    while (rows.bucket_mask < most) rows.bucket_mask *= 2;
     LAYOUT_TAKE(l, rows.bucket, rows.bucket_mask);
-    LAYOUT_TAKE(l, rows.row, rows.max);
-    LAYOUT_TAKE(l, rows.settled, rows.max * floats);
-    LAYOUT_TAKE(l, rows.base, rows.max * floats);
-    LAYOUT_TAKE(l, rows.of_wave, rows.of_wave_max);
-    rows.found_max = site->graph->header->micro * site->graph->tables[table].key_count_max;
-    LAYOUT_TAKE(l, rows.found.row, rows.found_max);
-    LAYOUT_TAKE(l, rows.found.span, rows.found_max);
-    LAYOUT_TAKE(l, rows.found.occurrence_begin, rows.found_max + 1);
-    LAYOUT_TAKE(l, rows.unique, rows.found_max);
+    LAYOUT_TAKE(l, rows.next, most);
+    LAYOUT_TAKE(l, rows.key, most);
+    LAYOUT_TAKE(l, rows.change, most * rows.floats);
+    LAYOUT_TAKE(l, rows.wave, rows.wave_count);
+    LAYOUT_TAKE(l, rows.count, rows.wave_count);
+    LAYOUT_TAKE(l, rows.read, rows.floats);
     rows.bucket_mask--;
     if (!l->arena) return;
-    for (uint32_t i = 0; i <= rows.bucket_mask; i++) rows.bucket[i] = ROW_NONE;
+    own_rows_clear(&rows);
     *out = rows;
 }
 
-static uint32_t *bucket_of(const struct own_rows *rows, const float *span)
+void own_rows_clear(struct own_rows *rows)
 {
-    return &rows->bucket[(((uintptr_t)span >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 32) & rows->bucket_mask];
+    for (uint32_t i = 0; i <= rows->bucket_mask; i++) rows->bucket[i] = ROW_NONE;
+    for (uint32_t i = 0; i < rows->wave_count; i++) rows->wave[i] = UINT64_MAX;
+    memset(rows->count, 0, rows->wave_count * sizeof *rows->count);
 }
 
-/* The number of the row of this span, or ROW_NONE. */
-static uint32_t own_row_of(const struct own_rows *rows, const float *span)
+static uint32_t *bucket_of(const struct own_rows *rows, uint64_t key)
 {
-    uint32_t row = *bucket_of(rows, span);
-    while (row != ROW_NONE && rows->row[row].span != span) row = rows->row[row].next;
-    return row;
+    return &rows->bucket[(key * UINT64_C(0x9e3779b97f4a7c15) >> 32) & rows->bucket_mask];
 }
 
-static uint32_t own_row_make(struct own_rows *rows, float *span, uint64_t key, uint32_t floats)
+static float *change_of(const struct own_rows *rows, uint32_t change)
 {
-    uint32_t *bucket = bucket_of(rows, span), row = rows->free;
-    if (row == ROW_NONE)
-        row = rows->used++;
-    else
-        rows->free = rows->row[row].next;
-    CHECK(row < rows->max);
-    rows->row[row] = (struct own_row){.span = span, .key = key, .last_wave = UINT64_MAX, .next = *bucket};
-    memcpy(rows->settled + (size_t)row * floats, span, floats * sizeof *span);
-    *bucket = row;
-    rows->count++;
-    return row;
+    return rows->change + (size_t)change * rows->floats;
 }
 
-static void own_row_drop(struct own_rows *rows, uint32_t row)
+static uint64_t wave_of(const struct own_rows *rows, uint32_t change) { return rows->wave[change / rows->wave_max]; }
+
+/* Forgets what the wave at this place has changed. Older waves are gone: its changes are the
+ * first ones of their buckets, but for keys of other waves. */
+static void wave_drop(struct own_rows *rows, uint32_t place)
 {
-    uint32_t *at = bucket_of(rows, rows->row[row].span);
-    while (*at != row) at = &rows->row[*at].next;
-    *at = rows->row[row].next;
-    rows->row[row].next = rows->free;
-    rows->free = row;
-    rows->count--;
+    for (uint32_t i = 0; i < rows->count[place]; i++) {
+        const uint32_t change = place * rows->wave_max + i;
+        uint32_t *at = bucket_of(rows, rows->key[change]);
+        while (*at != change) at = &rows->next[*at];
+        *at = rows->next[change];
+    }
+    rows->count[place] = 0;
 }
 
-static void floats_add(float *to, const float *change, uint32_t floats)
+void own_rows_read(const struct own_rows *rows, uint64_t key, uint64_t level, const float *value, float *row)
 {
-    for (uint32_t i = 0; i < floats; i++) to[i] += change[i];
-}
-
-/* Adds what another node has changed of a row. */
-static void row_add(const struct own_rows *rows, uint64_t own_wave, float *span, const float *change, uint32_t floats)
-{
-    const uint32_t row = own_row_of(rows, span);
-    floats_add(span, change, floats);
-    if (row == ROW_NONE) return;
-    floats_add(rows->settled + (size_t)row * floats, change, floats);
-    if (rows->row[row].last_wave == own_wave) floats_add(rows->base + (size_t)row * floats, change, floats);
-}
-
-/* Adds what this node itself has changed of a row; with the last own wave the row is as on all nodes. */
-static void own_row_add(struct own_rows *rows, uint64_t round, float *span, const float *change, uint32_t floats)
-{
-    const uint32_t row = own_row_of(rows, span);
-    CHECK(row != ROW_NONE);
-    float *settled = rows->settled + (size_t)row * floats;
-    floats_add(settled, change, floats);
-    if (rows->row[row].last_wave != round) return;
-    memcpy(span, settled, floats * sizeof *span);
-    own_row_drop(rows, row);
-}
-
-void own_rows_note(struct own_rows *rows, const struct step_rows *step, uint64_t wave, uint32_t floats)
-{
-    for (uint32_t r = 0; r < step->row_count; r++) {
-        float *span = step->span[r];
-        uint32_t row = own_row_of(rows, span);
-        if (row == ROW_NONE) row = own_row_make(rows, span, step->key[r], floats);
-        if (rows->row[row].last_wave == wave) continue;
-        rows->row[row].last_wave = wave;
-        memcpy(rows->base + (size_t)row * floats, span, floats * sizeof *span);
-        CHECK(rows->of_wave_count < rows->of_wave_max);
-        rows->of_wave[rows->of_wave_count++] = row;
+    memcpy(row, value, rows->floats * sizeof *row);
+    for (uint32_t c = *bucket_of(rows, key); c != ROW_NONE; c = rows->next[c]) {
+        if (rows->key[c] != key || wave_of(rows, c) < level) continue;
+        const float *change = change_of(rows, c);
+        for (uint32_t i = 0; i < rows->floats; i++) row[i] += change[i];
     }
 }
 
-size_t own_rows_write(struct own_rows *rows, const struct graph *g, uint32_t table, uint8_t *at)
+void own_rows_keep(struct own_rows *rows, uint64_t wave, uint64_t key, uint64_t level, const float *value,
+                   const float *row)
 {
-    const struct letter_rows head = {.table = table, .count = rows->of_wave_count};
-    const uint32_t floats = g->tables[table].span_floats;
-    if (head.count == 0) return 0;
-    uint64_t *key = (uint64_t *)(void *)(at + sizeof head);
-    float *change = (float *)(void *)(key + head.count);
-    memcpy(at, &head, sizeof head);
-    for (uint32_t r = 0; r < head.count; r++) {
-        const uint32_t row = rows->of_wave[r];
-        const float *base = rows->base + (size_t)row * floats;
-        key[r] = rows->row[row].key;
-        for (uint32_t i = 0; i < floats; i++) *change++ = rows->row[row].span[i] - base[i];
+    const uint32_t place = (uint32_t)(wave % rows->wave_count);
+    uint32_t *at = bucket_of(rows, key);
+    own_rows_read(rows, key, level, value, rows->read);
+    if (rows->wave[place] != wave) wave_drop(rows, place);
+    rows->wave[place] = wave;
+    while (*at != ROW_NONE && (rows->key[*at] != key || wave_of(rows, *at) != wave)) at = &rows->next[*at];
+    if (*at == ROW_NONE) {
+        CHECK(rows->count[place] < rows->wave_max);
+        *at = place * rows->wave_max + rows->count[place]++;
+        rows->next[*at] = ROW_NONE;
+        rows->key[*at] = key;
+        memset(change_of(rows, *at), 0, rows->floats * sizeof *row);
     }
-    if (head.count * floats % 2) *change = 0;
-    rows->of_wave_count = 0;
-    return letter_rows_bytes(g, table, head.count);
+    float *change = change_of(rows, *at);
+    for (uint32_t i = 0; i < rows->floats; i++) change[i] += row[i] - rows->read[i];
 }
 
-static status rows_find(struct own_rows *rows, struct store *store, uint32_t table, const uint64_t *key, uint32_t count)
+/* The first change of the wave; how many it has is in *count. */
+static uint32_t wave_begin(const struct own_rows *rows, uint64_t wave, uint32_t *count)
 {
-    struct ticket ticket = {0};
-    const struct asked_keys asked = {.key = key, .count = count, .unique = rows->unique};
-    TRY(store_resolve_begin(store));
-    TRY(store_resolve(store, table, STORE_CREATE, &asked, &rows->found));
-    return store_resolve_end(store, STORE_CREATE, false, &ticket);
+    const uint32_t place = (uint32_t)(wave % rows->wave_count);
+    *count = rows->wave[place] == wave ? rows->count[place] : 0;
+    return place * rows->wave_max;
 }
 
-status own_rows_add(struct own_rows *rows, const struct round_rows *of)
+void own_rows_count(const struct own_rows *rows, uint64_t wave, const uint8_t *owner_of, uint32_t *count)
 {
-    const struct graph_table *table = &of->graph->tables[of->table];
-    const uint32_t floats = table->span_floats;
-    const float *change = (const float *)(const void *)(of->key + of->count);
-    for (uint32_t first = 0, some; first < of->count; first += some) {
-        some = of->count - first < rows->found_max ? of->count - first : rows->found_max;
-        pthread_mutex_lock(of->store_lock);
-        const status st = rows_find(rows, of->store, of->table, of->key + first, some);
-        pthread_mutex_unlock(of->store_lock);
-        TRY(st);
-        if (rows->found.unique_count != some)
-            FAIL(INVALID, "a wave has a row of table \"%s\" twice: not all nodes run the same program",
-                 graph_string(of->graph, table->name));
-        store_rows_change(of->store, of->table, rows->found.span, some);
-        for (uint32_t i = 0; i < some; i++, change += floats) {
-            if (of->is_own)
-                own_row_add(rows, of->round, rows->found.span[i], change, floats);
-            else
-                row_add(rows, of->own_wave, rows->found.span[i], change, floats);
-        }
+    uint32_t all;
+    const uint32_t begin = wave_begin(rows, wave, &all);
+    for (uint32_t i = 0; i < all; i++) count[owner_of[shard_of(rows->key[begin + i])]]++;
+}
+
+void own_rows_write(const struct own_rows *rows, uint64_t wave, uint32_t table, const uint8_t *owner_of,
+                    uint32_t owner_count, const uint32_t *count, uint8_t **at)
+{
+    uint64_t *key[ASKED_OWNERS_MAX];
+    float *change[ASKED_OWNERS_MAX];
+    uint32_t all;
+    const uint32_t begin = wave_begin(rows, wave, &all);
+    for (uint32_t o = 0; o < owner_count; o++) {
+        const struct letter_rows head = {.table = table, .count = count[o]};
+        const size_t floats = (size_t)count[o] * rows->floats;
+        if (count[o] == 0) continue;
+        memcpy(at[o], &head, sizeof head);
+        key[o] = (uint64_t *)(void *)(at[o] + sizeof head);
+        change[o] = (float *)(void *)(key[o] + count[o]);
+        if (floats % 2) change[o][floats] = 0;
+        at[o] = (uint8_t *)change[o] + floats_bytes(floats);
     }
-    return ST_OK;
+    for (uint32_t i = 0; i < all; i++) {
+        const uint32_t o = owner_of[shard_of(rows->key[begin + i])];
+        *key[o]++ = rows->key[begin + i];
+        memcpy(change[o], change_of(rows, begin + i), rows->floats * sizeof(float));
+        change[o] += rows->floats;
+    }
 }

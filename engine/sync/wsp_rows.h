@@ -1,47 +1,39 @@
-/* Rows of a table that a worker's own waves have changed (wsp_nodes.c), and rows in letters (waves.h).
+/* What a worker's own waves have changed of rows of a table, and rows in letters (waves.h).
  *
- * Each node adds waves, also its own, in the same order: round by round, and in order of workers. Beside a
- * row that own waves have changed it keeps what rounds alone make of the row, which the row becomes when
- * rounds have the last of these waves:
+ * The worker asks owners for a minibatch's rows, and gets their values after some round. The minibatch reads
+ * them with what own waves have changed that this round lacks, wave by wave:
  *
- *     the row     own update, others' round 0, own update, others' round 1 …     what forward passes read
- *     beside it   round 0, own part included, round 1, …                         the same bytes on all nodes
+ *     a row     its owner's value after rounds 0 … level - 1  +  own waves level, level + 1, … up to now
  *
- * A letter has for each table the number of changed rows, their keys, and changes of spans. Under the turn of
- * the stage that looks the table up. */
+ * So changes are kept by waves until no minibatch can have an older value. Under the turn of the stage that
+ * looks the table up.
+ *
+ * A letter has for each table the number of changed rows, their keys, and changes of spans; for each owner
+ * those of its rows. */
 #ifndef HETERPS_ENGINE_SYNC_WSP_ROWS_H
 #define HETERPS_ENGINE_SYNC_WSP_ROWS_H
 
-#include <pthread.h>
-
 #include "engine/sync/sync.h"
-#include "io/store/store.h"
 
-/* A row that own waves have changed whose rounds are not all here. */
-struct own_row {
-    float *span;
-    uint64_t key, last_wave; /* the last own wave that has changed it */
-    uint32_t next;           /* in its bucket, or of the free ones    */
-};
-/* Such rows of a table, for own_rows_*. ROW_NONE: no row. */
+/* Own changes of a table's rows, for own_rows_*. Change c is one of wave[c / wave_max]. */
 struct own_rows {
-    uint32_t max, count, free, used; /* used: numbers below it have been given */
-    uint32_t *bucket;                /* [bucket_mask + 1]                   */
-    uint32_t bucket_mask;
-    struct own_row *row; /* [max]                                                        */
-    float *settled;      /* [max, span_floats]: values by rounds alone                   */
-    float *base;         /* [max, span_floats]: of rows of_wave, values before this wave */
-    uint32_t *of_wave;   /* [of_wave_count]: that the wave under way has changed         */
-    uint32_t of_wave_count, of_wave_max;
-    /* what the store fills, some keys at a time */
-    struct ticket_table found;
-    uint32_t *unique, found_max;
+    uint32_t floats, wave_max, wave_count; /* of a span; rows that a wave changes at most; waves that are kept */
+    uint32_t *bucket, bucket_mask;         /* by keys: a bucket's first change, or ROW_NONE                    */
+    uint32_t *next;                        /* [wave_count * wave_max]: in its bucket, in order of waves        */
+    uint64_t *key;                         /* likewise                                                         */
+    float *change;                         /* likewise, [floats]                                               */
+    uint64_t *wave;                        /* [wave_count]: of wave w at w % wave_count; UINT64_MAX: of none   */
+    uint32_t *count;                       /* likewise: its changed rows                                       */
+    float *read;                           /* [floats]                                                         */
 };
 
 /* Stands in a letter before the rows of a table: their keys, then their floats. */
 struct letter_rows {
     uint64_t table, count;
 };
+
+/* Bytes of the head of a table's rows, and of what fills up their floats. */
+#define LETTER_ROWS_BYTES_LEAST (sizeof(struct letter_rows) + sizeof(uint64_t))
 
 /* Most rows of a table that a wave changes. */
 uint64_t wave_rows_max(const struct sync_site *site, uint32_t table);
@@ -52,22 +44,19 @@ bool letter_rows_at(const struct graph *g, const uint8_t *letter, size_t bytes, 
 
 /* While the layout only counts bytes, `rows` is not used. */
 void own_rows_layout(struct own_rows *rows, struct layout *l, const struct sync_site *site, uint32_t table);
-/* Before the own wave updates these rows. `floats` are those of a span. */
-void own_rows_note(struct own_rows *rows, const struct step_rows *step, uint64_t wave, uint32_t floats);
-/* Writes what the wave has changed to `at`; returns how many bytes. */
-size_t own_rows_write(struct own_rows *rows, const struct graph *g, uint32_t table, uint8_t *at);
-
-/* Rows of a worker's letter in a round: `count` keys, and behind them the floats. */
-struct round_rows {
-    struct store *store;
-    pthread_mutex_t *store_lock;
-    const struct graph *graph;
-    uint32_t table, count;
-    const uint64_t *key;
-    bool is_own;
-    uint64_t round, own_wave; /* the own wave under way */
-};
-/* Adds them. FULL, as store_prepare; INVALID: a key is there twice. */
-MUST_USE status own_rows_add(struct own_rows *rows, const struct round_rows *of);
+/* There are no changes. */
+void own_rows_clear(struct own_rows *rows);
+/* Sets a row [floats] to what a minibatch reads: the owner's value, after the rounds below
+ * `level`, and the own changes. */
+void own_rows_read(const struct own_rows *rows, uint64_t key, uint64_t level, const float *value, float *row);
+/* The own wave has made `row` of what own_rows_read() makes of value and level. */
+void own_rows_keep(struct own_rows *rows, uint64_t wave, uint64_t key, uint64_t level, const float *value,
+                   const float *row);
+/* Adds to count [owner_count] how many rows of each owner the wave has changed. owner_of: [SHARD_COUNT]. */
+void own_rows_count(const struct own_rows *rows, uint64_t wave, const uint8_t *owner_of, uint32_t *count);
+/* Writes the wave's changes of each owner's rows, of which there are `count` [owner_count], at
+ * at[owner], which then is behind them. */
+void own_rows_write(const struct own_rows *rows, uint64_t wave, uint32_t table, const uint8_t *owner_of,
+                    uint32_t owner_count, const uint32_t *count, uint8_t **at);
 
 #endif

@@ -166,7 +166,6 @@ struct store {
     uint32_t ticket_max, released_count;
     uint32_t *serial_end;      /* [ticket_max, table_count]: serials after ticket n, at n % ticket_max */
     struct store_marks *marks; /* store_save.c; NULL: rows are not marked */
-    bool hides_unchanged;      /* rows without a mark are not there       */
     struct home *home;         /* NULL: all rows lie in RAM */
     struct store_touch touch;
     struct store_table table[];
@@ -296,8 +295,6 @@ void marks_row_leave(struct store *store, uint32_t table_index, uint64_t row);
 /* The row has come from the home, from blocks that a save has named or not, or has been put. */
 void marks_row_come(struct store *store, uint32_t table_index, uint64_t row, bool is_saved);
 void marks_close(struct store *store);
-/* Nobody has changed it, and so it is not there (store_unchanged_hide). */
-bool row_is_hidden(const struct store *store, uint32_t table_index, uint64_t row);
 
 /* --- store_life.c ----------------------------------------------------------------------------- */
 

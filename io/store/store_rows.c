@@ -7,14 +7,12 @@
 #include "io/store/filed.h"
 #include "io/store/store_internal.h"
 #include "io/store/store_life.h"
-#include "io/store/store_save.h"
 
 /* --- rows by number --------------------------------------------------------------------------- */
 
 uint64_t store_row_count(const struct store *store, uint32_t table)
 {
     CHECK(table < store->table_count);
-    if (store->hides_unchanged) return store_save_rows(store, table);
     return filed_is(store->home) ? filed_row_count(store->home, table) : row_count_of(&store->table[table]);
 }
 
@@ -145,7 +143,6 @@ status store_walk_open(struct store_walk *walk, struct store *store, uint32_t ta
     CHECK(table_index < store->table_count);
     struct store_table *table = &store->table[table_index];
     *walk = (struct store_walk){.store = store, .table = table_index, .row_count = row_count};
-    if (store->hides_unchanged) walk->row_count = store_row_count(store, table_index);
     if (!table->is_tiered) return ST_OK;
     TRY(store_purge(store));
     walk->row_count = store_row_count_at(store, table_index, row_count, ticket);
@@ -169,9 +166,7 @@ status store_walk_next(struct store_walk *walk, uint64_t *key, const float **spa
     const struct store_table *table = &store->table[walk->table];
     *span = NULL;
     if (!table->is_tiered) {
-        const uint64_t end = store->hides_unchanged ? row_count_of(table) : walk->row_count;
-        while (walk->next < end && row_is_hidden(store, walk->table, walk->next)) walk->next++;
-        if (walk->next == end) return ST_OK;
+        if (walk->next == walk->row_count) return ST_OK;
         *key = store_key(store, walk->table, walk->next);
         *span = span_of(table, walk->next++);
         return ST_OK;

@@ -6,7 +6,7 @@
 
 struct home;
 
-/* Rows of a table. Where some are hidden (store_unchanged_hide), row numbers go beyond this count. */
+/* Rows of a table. */
 uint64_t store_row_count(const struct store *store, uint32_t table);
 uint64_t store_row_max(const struct store *store, uint32_t table);
 /* In RAM alone, where rows are numbered in order of creation: the key of a row. */
@@ -24,8 +24,8 @@ MUST_USE status store_put(struct store *store, uint32_t table, uint64_t key, flo
  * row_count. While the store is settled. */
 uint64_t store_row_count_at(const struct store *store, uint32_t table, uint64_t row_count, uint32_t ticket);
 /* Goes through all rows of a table that live once the ticket of this number is done. In RAM alone: the first
- * row_count rows, or all that are not hidden, in order of creation, while others may create more. With a
- * disk: in any order, while the store is settled and nobody uses it. */
+ * row_count rows, in order of creation, while others may create more. With a disk: in any order, while the
+ * store is settled and nobody uses it. */
 struct store_walk {
     struct store *store;
     uint32_t table;

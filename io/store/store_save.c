@@ -117,21 +117,6 @@ status store_save_open(struct store *store, uint64_t buffer_bytes)
     return ST_OK;
 }
 
-status store_unchanged_hide(struct store *store)
-{
-    CHECK(store->home == NULL);
-    if (store->hides_unchanged) return ST_OK;
-    store->hides_unchanged = true;
-    return marks_open(store);
-}
-
-bool row_is_hidden(const struct store *store, uint32_t table_index, uint64_t row)
-{
-    if (!store->hides_unchanged) return false;
-    /* Relaxed: whoever asks comes after the changes that count for it. */
-    return atomic_load_explicit(&store->marks->table[table_index].shared_mark[row], memory_order_relaxed) == MARK_NONE;
-}
-
 void marks_close(struct store *store)
 {
     struct store_marks *m = store->marks;
@@ -339,7 +324,7 @@ uint64_t store_save_changed(const struct store *store, uint32_t table)
 void store_save_begin(struct store *store, bool is_full, uint64_t *row_count)
 {
     struct store_marks *m = store->marks;
-    CHECK(m->entries && !is_given_up(m) && !atomic_load_explicit(&m->shared_is_saving, memory_order_relaxed));
+    CHECK(!is_given_up(m) && !atomic_load_explicit(&m->shared_is_saving, memory_order_relaxed));
     const uint8_t pending = m->changed, old = m->clean;
     memset(m->is_pending, 0, sizeof m->is_pending);
     m->is_pending[pending] = true;

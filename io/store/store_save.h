@@ -27,10 +27,6 @@
 /* From now on rows are marked; the store is empty. `buffer_bytes`: for rows that are changed
  * before they are saved. MEMORY. */
 MUST_USE status store_save_open(struct store *store, uint64_t buffer_bytes);
-/* Marks rows, without a saver. From now on a row is hidden until it is put or changed: rows that tickets
- * have made ahead are found by no look-up and no walk, and are not counted (store_row_count). In RAM
- * alone; the store is empty. MEMORY. */
-MUST_USE status store_unchanged_hide(struct store *store);
 /* Call before the values of these rows of a table are changed; only one thread at a time has a row. Does
  * nothing where rows are not marked. */
 void store_rows_change(struct store *store, uint32_t table, float *const *span, uint32_t count);

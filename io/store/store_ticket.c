@@ -128,7 +128,6 @@ static void unique_look_up(struct store *store, uint32_t table_index, uint64_t r
     struct store_cell *place, *cell = index_find(table, key, &place);
     uint32_t row = cell != NULL ? cell_row(cell) : ROW_NONE;
     if (row != ROW_NONE && table->is_ahead != NULL && table->is_ahead[row / 8] >> row % 8 & 1) row = ROW_NONE;
-    if (row != ROW_NONE && row_is_hidden(store, table_index, row)) row = ROW_NONE;
     out->row[unique] = row < row_count ? row : ROW_NONE;
     out->span[unique] = row < row_count ? span_of(table, row) : out->scratch + (size_t)unique * table->span_floats;
     if (row >= row_count) row_copy(store, table_index, key, out->span[unique]);

@@ -46,7 +46,15 @@ others() {
         of_nodes 2 --resume many.model --out many.model --set train.epochs=5 && is_at many.model $((steps * 5 / 3))
 }
 check 'the save of three nodes goes on on one, and on two' others
-by_nodes() { # every node has all rows: each is exported once
+larger() { # a table for which no node alone has room
+    "$h" gen criteo --rows 6000 --seed 5 -o large.tsv -q || return 1
+    set -- --data large.tsv --set train.epochs=1 --set store.ram=1MiB
+    runs 1 "$h" tables.bin "$@" && says 'table "emb" is full: 18077 rows of 58 bytes' &&
+        runs 0 timeout -k 5 60 "$h" launch --local 2 -- tables.bin "$@" --out large.model &&
+        says 'saved +large.model at step 94 \(19,529 rows'
+}
+check 'two nodes train a table that is full on one' larger
+by_nodes() { # each row is exported once
     exported tables.bin many.model alone && rm -rf nodes.values &&
         runs 0 timeout -k 5 60 "$h" launch --local 2 -- export tables.bin --model many.model -o nodes.values -q &&
         same_bytes alone nodes

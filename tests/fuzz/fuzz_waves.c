@@ -36,12 +36,13 @@ static const struct post_vt post_vt = {.send = post_send, .wake = post_wake};
 
 static status message_take(struct reduce *r, const uint8_t *data, size_t bytes, size_t *at)
 {
-    static const uint16_t kind_of[] = {KIND_WAVE, KIND_WAVE, KIND_ROUND, KIND_ADDED};
+    static const uint16_t kind_of[] = {KIND_WAVE, KIND_WAVE, KIND_ROUND, KIND_ADDED,
+                                       KIND_WAVE, KIND_ASK,  KIND_ASK,   KIND_ANSWER};
     struct iovec part[REDUCE_PARTS_MAX];
     uint32_t part_count;
     const uint8_t *head = data + *at;
     const uint32_t from = 1 + (head[0] & 1);
-    const uint16_t kind = head[0] & 128 ? (uint16_t)(head[0] >> 1 & 63) : kind_of[head[0] >> 1 & 3];
+    const uint16_t kind = head[0] & 128 ? (uint16_t)(head[0] >> 1 & 63) : kind_of[head[0] >> 1 & 7];
     const uint64_t length = (uint64_t)head[2] | (uint64_t)head[3] << 8;
     uint64_t all = 0;
     *at += 4;

@@ -1,7 +1,7 @@
 /* Waves between nodes, in one process: staleness measured in the weights themselves, by a device that
  * adds one to a weight of its node's own for each update, so that whatever copy of the weights a
  * minibatch reads says how many updates of which node are in it; the bytes of train.exact whatever the
- * timing; rows; and letters that are none. */
+ * timing; and rows. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,12 +9,12 @@
 
 #include <cmocka.h>
 
-#include "tests/engine/node/nodes_fixture.h"
+#include "tests/engine/node/waves_fixture.h"
 
 #include <inttypes.h>
 #include <math.h>
 
-#include "engine/sync/waves.h"
+#include "engine/node/save.h"
 #include "io/store/store_rows.h"
 #include "sched/workers/wave.h"
 
@@ -25,21 +25,6 @@ static const char counted_text[] = "[model]\nname = counted\n"
                                    "[fc y]\ninput = h1\nunits = 1\ninit = zeros\n"
                                    "[loss bce]\ninput = y\n"
                                    "[train]\nbatch = 4\nsync = wsp\nepochs = 2\noptimizer = adagrad 0.02\n";
-static const char rows_text[] = "[model]\nname = rows\n"
-                                "[data]\ndense = I1..I3\nsparse = C1..C4\n"
-                                "[table emb]\ndim = 3\ninit = uniform 0.1\noptimizer = adagrad 0.05\n"
-                                "[table wide]\ndim = 5\ninit = uniform 0.1\noptimizer = adagrad_row 0.05\n"
-                                "[embedding e]\ntable = emb\ninput = C1..C3\n"
-                                "[concat x]\ninput = e, dense\n"
-                                "[fc h1]\ninput = x\nunits = 8\nactivation = relu\n"
-                                "[embedding w]\ntable = wide\ninput = C4\n"
-                                "[concat x2]\ninput = h1, w\n"
-                                "[batch_norm n1]\ninput = x2\n"
-                                "[fc y]\ninput = n1\nunits = 1\n"
-                                "[loss bce]\ninput = y\n"
-                                "[train]\nbatch = 4\nsync = wsp\nepochs = 2\noptimizer = adagrad 0.05\n"
-                                "[store]\nram = 1MiB\n";
-
 /* Numbers alone. Layers: 0 h1, 1 n1, 2 h2, 3 y, 4 bce. */
 static const char numbers_text[] = "[model]\nname = numbers\n"
                                    "[data]\ndense = I1..I13\n"
@@ -54,21 +39,6 @@ static const char numbers_text[] = "[model]\nname = numbers\n"
 
 /* Layers: 0 e, 1 x, 2 h1, 3 w, 4 x2, 5 n1, 6 y, 7 bce: a table at each of two stages. */
 #define TWO_STAGES "0-2:1:1 3-7:1:1"
-
-static struct cut workers(uint32_t count) { return (struct cut){.node_count = count}; }
-
-struct waves_set {
-    char text[3][64];
-    const char *set[4];
-};
-static const char *const *waves_set(struct waves_set *s, uint32_t clock_distance, bool is_exact)
-{
-    snprintf(s->text[0], sizeof s->text[0], "train.clock_distance=%u", clock_distance);
-    snprintf(s->text[1], sizeof s->text[1], "train.exact=%s", is_exact ? "yes" : "no");
-    for (int i = 0; i < 2; i++) s->set[i] = s->text[i];
-    s->set[2] = NULL;
-    return s->set;
-}
 
 /* --- the counting device ------------------------------------------------------------------------ */
 
@@ -267,6 +237,16 @@ static void waves__one_wants_to_stop__all_stop_behind_what_is_begun(void **state
 
 /* --- exact ---------------------------------------------------------------------------------------- */
 
+/* How many rows all nodes have of a table, as each of them has heard. */
+static uint64_t rows_of_all(uint32_t table)
+{
+    uint64_t count = 0;
+    for (uint32_t n = 0; n < net.node_count; n++) count += store_row_count(runners[n].training.model.store, table);
+    for (uint32_t n = 0; n < net.node_count; n++)
+        assert_true(atomic_load(&reduce_exchange(runners[n].training.reduce)->waves->shared_rows[table]) == count);
+    return count;
+}
+
 /* The hash of what all nodes have at the end of the data, trained in jobs of `job` steps. */
 static uint64_t nodes_hash(const char *of, uint32_t node_count, uint32_t in_flight, uint32_t distance, bool is_exact,
                            uint64_t seed, uint64_t job)
@@ -280,17 +260,17 @@ static uint64_t nodes_hash(const char *of, uint32_t node_count, uint32_t in_flig
     for (uint32_t n = 0; n < node_count; n++)
         pipeline_delay_set(runners[n].training.pipeline, seed + n, SCALED(100000, 300000));
     for (uint64_t until = job; !runners[0].training.is_end; until += job) nodes_run(until);
-    for (uint32_t n = 0; n < node_count; n++) /* others' waves make rows, too */
-        for (uint32_t table = 0; table < runners[n].training.graph.table_count; table++)
-            runners[n].training.row_count[table] = store_row_count(runners[n].training.model.store, table);
-    const uint64_t hash = training_hash(&runners[0].training);
+    const struct training *nodes[POST_NODES_MAX] = {0};
+    for (uint32_t n = 0; n < node_count; n++) nodes[n] = &runners[n].training;
+    for (uint32_t table = 0; table < nodes[0]->graph.table_count; table++)
+        runners[0].training.row_count[table] = rows_of_all(table);
+    const uint64_t hash = training_nodes_hash(nodes, node_count);
     for (uint32_t n = 1; n < node_count; n++) {
         const struct model *model = &runners[0].training.model, *other = &runners[n].training.model;
         const struct graph_header *h = runners[0].training.graph.header;
         assert_memory_equal(&other->progress, &model->progress, sizeof model->progress);
         assert_memory_equal(other->param, model->param, h->param_floats * sizeof(float));
         assert_memory_equal(other->state, model->state, h->state_floats * sizeof(float));
-        assert_true(training_hash(&runners[n].training) == hash); /* that leaves rows */
     }
     assert_int_equal(runners[0].training.model.progress.examples, 2 * DATA_ROWS);
     nodes_close();
@@ -382,6 +362,28 @@ static void assert_same_keys(struct store *store, const struct keys expected[2])
     }
 }
 
+/* All nodes together have these keys, each at its owner alone. */
+static void assert_shared_keys(const struct keys expected[2])
+{
+    for (uint32_t table = 0; table < 2; table++) {
+        uint64_t count = 0, *all = malloc((expected[table].count + 1) * sizeof *all);
+        assert_non_null(all);
+        for (uint32_t n = 0; n < net.node_count; n++) {
+            const struct model *model = &runners[n].training.model;
+            const struct keys keys = keys_of(model->store, table);
+            assert_true(keys.count > 0 && count + keys.count <= expected[table].count);
+            for (uint64_t i = 0; i < keys.count; i++) assert_true(model_share_has(&model->share, table, keys.key[i]));
+            memcpy(all + count, keys.key, keys.count * sizeof *all);
+            count += keys.count;
+            free(keys.key);
+        }
+        assert_int_equal(count, expected[table].count);
+        store_keys_sort(all, count);
+        assert_memory_equal(all, expected[table].key, count * sizeof *all);
+        free(all);
+    }
+}
+
 #define MIDDLE 7u
 
 /* The keys that one node under bsp has in the middle of a pass,
@@ -400,8 +402,17 @@ static void keys_expected(struct keys expected[2])
     training_close(&t);
 }
 
+static char saved_path[160];
+static void *save_main(void *context)
+{
+    struct runner *of = context;
+    of->st = reduce_save(of->training.reduce, saved_path, 1, NULL);
+    failure_keep(&of->failure, of->st);
+    return NULL;
+}
+
 /* Returns what an evaluation on the first node finds in the middle of a pass, whose rows are those of the
- * steps that are done, on each node, and in its save. */
+ * steps that are done, on all nodes, and in their save. */
 static uint64_t middle_run(uint32_t node_count, const struct keys expected[2], uint64_t seed)
 {
     struct waves_set set;
@@ -413,17 +424,17 @@ static uint64_t middle_run(uint32_t node_count, const struct keys expected[2], u
     for (uint32_t n = 0; n < node_count; n++)
         pipeline_delay_set(runners[n].training.pipeline, seed + n, SCALED(100000, 300000));
     nodes_run(MIDDLE);
-    for (uint32_t n = 0; n < node_count; n++) assert_ok(feed_hold(runners[n].training.feed));
-    for (uint32_t n = 0; n < node_count; n++) assert_same_keys(runners[n].training.model.store, expected);
-    assert_ok(
-        model_save(&runners[0].training.model, &(struct model_save_options){.path = fixture_path("middle")}, NULL));
+    assert_shared_keys(expected);
+    snprintf(saved_path, sizeof saved_path, "%s", fixture_path("middle"));
+    nodes_do(save_main);
+    nodes_are_well();
     assert_ok(model_open(&saved, &runners[0].training.graph, &(struct model_budget){.ram_bytes = 1 << 20}));
-    assert_ok(model_load(&saved, fixture_path("middle")));
+    assert_ok(model_load(&saved, saved_path));
     assert_same_keys(saved.store, expected);
     model_close(&saved);
     const uint64_t hash = training_predict(&runners[0].training, data);
-    for (uint32_t n = 0; n < node_count; n++) feed_let_go(runners[n].training.feed);
     nodes_close();
+    fixture_tree_remove("middle");
     node_waves = 0;
     text = model_text;
     return hash;
@@ -441,129 +452,6 @@ static void waves_rows__read_ahead__are_not_there_until_they_are_changed(void **
     for (uint32_t table = 0; table < 2; table++) free(expected[table].key);
 }
 
-/* --- letters -------------------------------------------------------------------------------------- */
-
-/* Two nodes, of which nobody carries messages. */
-static void silent_open(struct waves_set *set)
-{
-    const struct cut cut = workers(2);
-    text = rows_text;
-    node_waves = 2;
-    nodes_open(&cut, waves_set(set, 1, false), 0, NULL);
-    post_close(&net);
-}
-
-static void silent_close(void)
-{
-    for (uint32_t n = 0; n < net.node_count; n++) training_close(&runners[n].training);
-    node_waves = 0;
-    text = model_text;
-}
-
-static void waves_letter__is_none__is_refused(void **state)
-{
-    (void)state;
-    struct waves_set set;
-    uint64_t random = 1;
-    silent_open(&set);
-    struct exchange_waves *x = reduce_exchange(runners[0].training.reduce)->waves;
-    uint8_t *letter = calloc(1, x->letter_max);
-    const struct wave_head head = {
-        .minibatches = 1, .in_flight = 2, .clock_distance = 1, .record_count = 1, .is_last = 1};
-    const struct wave_record record = {.step = 1, .example_count = 4};
-    const size_t begin = sizeof head + 2 * sizeof record;
-    memcpy(letter + sizeof head, &record, sizeof record);
-    struct wave_head other[] = {head, head, head, head, head, head};
-    other[0].is_last = 0;      /* of fewer than a wave has */
-    other[1].record_count = 2; /* a whole one that is the last */
-    other[2].minibatches = 4;  /* which these can't be */
-    other[3].is_exact = 1;
-    other[4].is_last = 2;
-    other[5].minibatches = 3; /* two more than it has told of */
-    for (uint32_t i = 0; i < sizeof other / sizeof *other; i++) {
-        memcpy(letter, &other[i], sizeof head);
-        assert_true(x->come(x->context, 1, 0, letter, begin) != ST_OK);
-    }
-    memcpy(letter, &head, sizeof head);
-    assert_true(x->come(x->context, 1, 1, letter, begin) != ST_OK);     /* of another wave        */
-    assert_true(x->come(x->context, 1, 0, letter, begin - 8) != ST_OK); /* too short              */
-    assert_true(x->come(x->context, 1, 0, letter, begin + 8) != ST_OK); /* a half of what rows have */
-    uint64_t rows_of[2] = {7, 1};                                       /* of no table            */
-    memcpy(letter + begin, rows_of, sizeof rows_of);
-    assert_true(x->come(x->context, 1, 0, letter, x->letter_max) != ST_OK);
-    rows_of[0] = 0, rows_of[1] = UINT64_MAX / 8; /* of more than a wave has */
-    memcpy(letter + begin, rows_of, sizeof rows_of);
-    assert_true(x->come(x->context, 1, 0, letter, x->letter_max) != ST_OK);
-    for (uint32_t i = 0; i < 2000; i++) { /* whatever: refused, or heard, and no harm */
-        const size_t bytes = sizeof head + draw(&random, x->letter_max - sizeof head);
-        letter[begin + draw(&random, 64)] = (uint8_t)draw(&random, 256);
-        if (x->come(x->context, 1, 0, letter, bytes) == ST_OK) break;
-    }
-    free(letter);
-    silent_close();
-}
-
-/* --- a peer that has the key and does not keep to the clock -------------------------------------- */
-
-static void assert_refused(status st, const char *words)
-{
-    assert_int_equal(st, ST_INVALID);
-    if (!strstr(status_message(), words)) fail_msg("\"%s\" lacks \"%s\"", status_message(), words);
-}
-
-/* Node 1 sends node 0 a message, by this thread; `from` is what it says. */
-static status sent(uint16_t kind, uint64_t step, const void *from, uint64_t bytes)
-{
-    struct iovec part[REDUCE_PARTS_MAX];
-    uint32_t part_count;
-    struct reduce *r = runners[0].training.reduce;
-    TRY(reduce_place(r, 1, kind, step, bytes, part, &part_count));
-    for (uint32_t i = 0; i < part_count; from = (const uint8_t *)from + part[i++].iov_len)
-        memcpy(part[i].iov_base, from, part[i].iov_len);
-    return reduce_arrived(r, 1);
-}
-
-static status wave_sent(uint64_t wave)
-{
-    struct {
-        struct wave_head head;
-        struct wave_record record[2];
-    } letter = {
-        .head = {.wave = wave, .minibatches = 2 * wave + 2, .in_flight = 2, .clock_distance = 1, .record_count = 2}};
-    for (uint64_t i = 0; i < 2; i++) letter.record[i].step = 2 * (2 * wave + i) + 1;
-    return sent(KIND_WAVE, 2 * wave, &letter, sizeof letter);
-}
-
-static void waves_peer__runs_ahead_of_its_clock__is_refused(void **state)
-{
-    (void)state;
-    struct waves_set set;
-    silent_open(&set);
-    for (uint64_t wave = 0; wave < WAVES_PLACES(1); wave++) assert_ok(wave_sent(wave));
-    assert_refused(wave_sent(WAVES_PLACES(1)),
-                   "node 1 sent wave 5, and there is room for waves below 5: it does not wait");
-    silent_close();
-}
-
-static void waves_peer__sends_rounds_without_receipts__is_refused(void **state)
-{
-    (void)state;
-    struct waves_set set;
-    silent_open(&set);
-    const struct exchange_waves *x = reduce_exchange(runners[0].training.reduce)->waves;
-    const uint64_t bytes = (x->cut[2] - x->cut[1]) * sizeof(float);
-    float *sums = calloc(1, bytes);
-    for (uint64_t round = 0; round < WAVES_ROUNDS; round++) assert_ok(sent(KIND_ROUND, 2 * round, sums, bytes));
-    assert_refused(sent(KIND_ROUND, 2 * WAVES_ROUNDS, sums, bytes),
-                   "node 1 sent round 2 of waves, and there is room for rounds below 2: it does not wait");
-    const uint64_t nothing = 0;
-    assert_ok(sent(KIND_ADDED, 0, &nothing, sizeof nothing));
-    assert_refused(sent(KIND_ADDED, 1, &nothing, sizeof nothing),
-                   "node 1 says that it has added rounds of waves below 1; expected a number from 0 to 0");
-    free(sums);
-    silent_close();
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -574,9 +462,6 @@ int main(void)
         cmocka_unit_test(waves_exact__any_timing__same_bytes),
         cmocka_unit_test(waves_exact__pipelines_of_one_node__have_the_bytes_of_nodes),
         cmocka_unit_test(waves_rows__read_ahead__are_not_there_until_they_are_changed),
-        cmocka_unit_test(waves_letter__is_none__is_refused),
-        cmocka_unit_test(waves_peer__runs_ahead_of_its_clock__is_refused),
-        cmocka_unit_test(waves_peer__sends_rounds_without_receipts__is_refused),
     };
     return cmocka_run_group_tests(tests, group_open, fixture_close) ? 1 : 0;
 }

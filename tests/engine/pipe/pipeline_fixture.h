@@ -232,7 +232,7 @@ FIXTURE static status training_open_parts(struct training *t, const char *text, 
     struct feed_options feed = {.graph = &t->graph,
                                 .model = &t->model,
                                 .training = true,
-                                .exchange = exchange_of_lanes(exchange),
+                                .exchange = exchange_of_rows(exchange),
                                 .waves = exchange ? exchange->waves : NULL,
                                 .input_count = pipeline_input_count(t->pipeline),
                                 .epochs = t->settings.train_epochs,
@@ -376,6 +376,8 @@ FIXTURE static uint64_t training_predict(struct training *t, const char *data)
     struct feed_options options = {
         .graph = &t->graph,
         .model = &t->model,
+        .exchange = exchange_of_rows(t->reduce ? reduce_exchange(t->reduce) : NULL),
+        .all_lanes = true,
         .input_count = pipeline_input_count(t->pipeline),
         .epochs = 1,
         .reader = {.format = READER_CRITEO, .paths = data, .schema = t->schema.reader, .part = "reader"}};

@@ -7,7 +7,6 @@
 
 #include "io/store/store_internal.h"
 #include "io/store/store_rows.h"
-#include "io/store/store_save.h"
 
 #define MICRO  32u
 #define FIELDS 4u
@@ -393,46 +392,6 @@ static void store_sees_until__rows_that_were_read_ahead__are_not_there(void **st
     store_close(store);
 }
 
-static void store_unchanged_hide__rows_that_were_read_ahead__are_there_once_changed(void **state)
-{
-    (void)state;
-    struct store *store = store_of(1 << 20, 2, serves_all, serves_some);
-    struct store_walk walk;
-    struct slot slot;
-    const float *span;
-    float *put;
-    uint64_t key, keys[2];
-    slot_open(&slot, 2, true);
-    assert_ok(store_unchanged_hide(store));
-    assert_ok(store_insert(store, 0, 9, &put)); /* of a save */
-    const uint64_t ahead[3] = {4, 2, 5};
-    example_add(&slot.m, ahead, NULL, 0);
-    assert_ok(store_prepare(store, &slot.m, STORE_CREATE, &slot.ticket));
-    assert_int_equal(store_row_count(store, 0), 1);
-    float *changed = slot.ticket.table[0].span[1];
-    store_rows_change(store, 0, &changed, 1);
-    store_rows_change(store, 0, &changed, 1);
-    assert_int_equal(store_row_count(store, 0), 2);
-    assert_ok(store_keys(store, 0, keys));
-    assert_int_equal(keys[0], 2);
-    assert_int_equal(keys[1], 9);
-    assert_ok(store_walk_open(&walk, store, 0, 1, 0));
-    assert_int_equal(walk.row_count, 2);
-    for (uint32_t i = 0; i < 2; i++) {
-        assert_ok(store_walk_next(&walk, &key, &span));
-        assert_int_equal(key, i ? 2 : 9);
-        assert_ptr_equal(span, i ? changed : put);
-    }
-    assert_ok(store_walk_next(&walk, &key, &span));
-    assert_null(span);
-    store_walk_close(&walk);
-    const uint32_t found[] = {ROW_NONE, 2, ROW_NONE};
-    assert_ok(store_prepare(store, &slot.m, STORE_LOOKUP, &slot.ticket));
-    assert_memory_equal(slot.ticket.table[0].row, found, sizeof found);
-    slot_close(&slot);
-    store_close(store);
-}
-
 static void store_prepare__budget_used_up__is_full_and_keeps_its_rows(void **state)
 {
     (void)state;
@@ -782,7 +741,6 @@ int main(void)
         cmocka_unit_test(store_prepare__same_keys_in_order__same_rows),
         cmocka_unit_test(store_prepare__lookup__creates_nothing),
         cmocka_unit_test(store_sees_until__rows_that_were_read_ahead__are_not_there),
-        cmocka_unit_test(store_unchanged_hide__rows_that_were_read_ahead__are_there_once_changed),
         cmocka_unit_test(store_prepare__budget_used_up__is_full_and_keeps_its_rows),
         cmocka_unit_test(store_open__budget_below_a_micro_batch__is_refused),
         cmocka_unit_test(store_open__rows_of_unlike_length__have_room_in_their_proportion),
