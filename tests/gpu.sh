@@ -123,6 +123,7 @@ sizes() {
     echo "--set train.batch=32 --set train.micro=16"
     case $1 in
     sst) echo "--set words.dim=6 --set t.dim=6 --set t.units=5" ;;
+    experts) echo "--set emb.dim=4 --set m.hidden=8 --set m.units=8" ;;
     ctrdnn) echo "--set emb.dim=4 --set h1.units=16 --set h2.units=8 --set h3.units=8" ;;
     ctrdnn2) echo "--set emb.dim=4 --set h1.units=16 --set h2.units=8 --set h3.units=8 --set h4.units=8" ;;
     dcnv2)
@@ -200,7 +201,7 @@ near() {
     fi
 }
 if wanted same 60; then
-    for name in ctrdnn ctrdnn2 dcnv2 matchnet sst; do
+    for name in ctrdnn ctrdnn2 dcnv2 matchnet experts sst; do
         # Where the CPU ends if both train: behind the rows, and what has parameters in common with a layer there.
         case $name in
         matchnet) cut=11 batch=512 ;;
