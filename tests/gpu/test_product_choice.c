@@ -1,6 +1,6 @@
 /* Which kernel and which grid a product gets, by its shape and the card: the largest tile that gives enough
- * blocks work, and of packed factors the fastest tile and number of parts by the times of an H100. A card that
- * only notes its launches stands in for one. */
+ * blocks work, and of packed factors the fastest tile and number of parts by the times of an H100. The card
+ * of these tests only notes its launches. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -90,8 +90,8 @@ static struct reduce *second_open(struct training *t, const char *model, const c
     return t->reduce;
 }
 
-/* The second node asks for rows of its first step: three of table emb of the first node, and `own` of its own,
- * one at most, which is not there before the first node's letter is. */
+/* The second node asks for rows of its first step: three of table emb of the first node, and `own` of its
+ * own, one at most, which is not there before the first node's letter is. */
 #define ASKED_FLOATS 12u
 #define BITS         8u /* bytes */
 static void rows_ask(struct reduce *r, uint32_t own)
