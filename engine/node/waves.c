@@ -402,8 +402,12 @@ uint64_t waves_waits(const struct reduce *r)
     const struct exchange_waves *x = &waves->of_exchange;
     uint64_t silent = 0, owes = 0;
     /* Relaxed: for messages. */
-    if (atomic_load_explicit(&x->shared_needed, memory_order_relaxed) <= waves->round)
-        return waves->owes & ~(UINT64_C(1) << x->worker); /* rows */
+    if (atomic_load_explicit(&x->shared_needed, memory_order_relaxed) <= waves->round) {
+        const uint64_t rows = waves->owes & ~(UINT64_C(1) << x->worker);
+        /* An owner that waits for this node's wave before it answers is not late itself. */
+        const bool is_own_late = rows != 0 && waves->end == NOT_YET && waves->now[x->worker].heard < x->asked->round;
+        return is_own_late ? 0 : rows;
+    }
     for (uint32_t n = 0; n < x->worker_count; n++) {
         if (n == x->worker) continue;
         if (waves->now[n].last == NOT_YET && waves->now[n].heard <= waves->round) silent |= UINT64_C(1) << n;
@@ -460,9 +464,9 @@ static status wave_arrived(struct reduce *r, uint32_t from, const struct reduce_
     x->come_bytes[place] = message->part[0].iov_len;
     x->come_has_change[place] = message->step & 1;
     memcpy(&head, x->come_letter[place], sizeof head);
-    TRY(x->come(x->context, from, wave, x->come_letter[place], x->come_bytes[place]));
     const struct wave_letter letter = letter_of(x, from, wave);
     TRY(wave_rows_come(&x->rows, &letter));
+    TRY(x->come(x->context, from, wave, x->come_letter[place], x->come_bytes[place])); /* from here on steps are told */
     wave_note(waves, from, wave, head.is_last);
     return ST_OK;
 }

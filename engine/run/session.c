@@ -166,6 +166,11 @@ static status sync_nodes_check(const struct settings *settings, const struct ses
     if (settings->train_pipelines > 1)
         FAIL(USAGE, "train.pipelines = %u: on several nodes each node is one pipeline; start more nodes",
              settings->train_pipelines);
+    if (settings->cluster_rows == CLUSTER_SERVERS || settings->cluster_slices == CLUSTER_SERVERS)
+        FAIL(USAGE,
+             "cluster.%s = servers: under train.sync = wsp every node is a worker, and there are no servers; "
+             "give spread",
+             settings->cluster_rows == CLUSTER_SERVERS ? "rows" : "slices");
     const char *name;
     if (lanes_text(settings, nodes, &name))
         FAIL(USAGE, "%s divides every step between nodes; under train.sync = wsp each node has steps of its own", name);

@@ -64,11 +64,14 @@ static status sizes_check(const struct wsp *wsp)
         rows = of_table > rows ? of_table : rows;
         bytes += letter_rows_bytes(site->graph, t, of_table);
     }
-    if (rows * (site->clock_distance + 3) > INT32_MAX)
+    const uint64_t own = site->clock_distance + UINT64_C(3),
+                   late = site->exchange->waves->worker_count * WAVES_PLACES(site->clock_distance),
+                   kept = site->is_exact && late > own ? late : own;
+    if (rows * kept > INT32_MAX)
         FAIL(INVALID,
-             "a wave may change %" PRIu64 " rows of a table, and a node keeps those of %u waves: more than %d; "
-             "lower train.clock_distance, train.in_flight or train.batch",
-             rows, site->clock_distance + 3, INT32_MAX);
+             "a wave may change %" PRIu64 " rows of a table, and a node keeps those of %" PRIu64 " waves: more than "
+             "%d; lower train.clock_distance, train.in_flight or train.batch",
+             rows, kept, INT32_MAX);
     if (bytes > UINT32_MAX)
         FAIL(INVALID,
              "a wave may have %" PRIu64 " bytes, more than a message's %u; lower train.in_flight or train.batch", bytes,

@@ -104,6 +104,11 @@ refused() { # STATUS PATTERN ARGUMENT...
 check 'asp' refused 2 'train.sync = asp is for one node only: .*clock_distance' --set train.sync=asp
 check 'lanes' refused 2 '--lanes divides every step between nodes; under train.sync = wsp' --lanes 1,1
 check 'pipelines' refused 2 'train.pipelines = 2: on several nodes each node is one pipeline' --set train.pipelines=2
+check 'servers' refused 2 'cluster.rows = servers: under train.sync = wsp every node is a worker' \
+    --set cluster.rows=servers
+check 'rows of more waves than an owner of an exact training can number' \
+    refused 1 'a wave may change [0-9]+ rows of a table, and a node keeps those of 16390 waves' \
+    --set train.exact=yes --set train.clock_distance=4096 --set train.in_flight=128
 check 'rows of more waves than can be numbered' \
     refused 1 'a wave may change [0-9]+ rows of a table, and a node keeps those of 4099 waves' \
     --set train.in_flight=4096 --set train.clock_distance=4096

@@ -261,6 +261,53 @@ static void reduce_place__slot_that_is_not_away__refused(void **state)
     training_close(&t);
 }
 
+/* What crosses a cut, by the fields of its message's step (hops.c). */
+#define TAG(cut, way, slot, number)                                                                                    \
+    (UINT64_C(cut) << 49 | (uint64_t)(way) << 48 | (uint64_t)(slot) << 32 | (uint64_t)(number))
+
+/* The second of three nodes takes slots over the cut behind the first stage, a micro-batch each once. */
+static void reduce_place__slot_that_no_stage_sends__refused(void **state)
+{
+    (void)state;
+    struct training t;
+    struct iovec part[REDUCE_PARTS_MAX];
+    uint32_t part_count;
+    const uint64_t most = 2 * 70 * sizeof(float); /* h2 of a micro-batch */
+    const struct setup setup = {.plan = "0-4:1:1@0 5-6:1:1@1 7-8:1:1@2",
+                                .threads = 1,
+                                .nodes = {.rank = 1, .node_count = 3, .post = &net.node[1].post}};
+    post_open(&net, 3, 1, 0);
+    assert_ok(training_open(&t, text, NULL, data, &setup));
+    reduce_start(t.reduce, 0);
+    const uint32_t slots = t.pipeline->slot_count;
+    const struct {
+        uint32_t from;
+        uint64_t tag, bytes;
+    } wrong[] = {
+        {0, TAG(0, HOPS_FORWARD, 0, 0), 0},        {0, TAG(0, HOPS_FORWARD, 0, 0), sizeof(float) - 1},
+        {0, TAG(0, HOPS_FORWARD, 0, 0), most + 1}, {0, TAG(0, HOPS_FORWARD, slots, 0), most},
+        {2, TAG(0, HOPS_FORWARD, 0, 0), most},                                            /* of another node */
+        {0, TAG(0, HOPS_BACK, 0, 0), most},                                               /* the other way */
+        {2, TAG(1, HOPS_FORWARD, 0, 0), most},     {0, TAG(2, HOPS_FORWARD, 0, 0), most}, /* behind the last stage */
+        {0, TAG(3, HOPS_FORWARD, 0, 0), most},     {0, TAG(32767, HOPS_FORWARD, 0, 0), most},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        const status st =
+            reduce_place(t.reduce, wrong[i].from, KIND_SLOT, wrong[i].tag, wrong[i].bytes, part, &part_count);
+        if (st != ST_INVALID) fail_msg("case %zu is not refused", i);
+    }
+    void *first = NULL;
+    for (uint32_t slot = 0; slot < slots; slot++) {
+        const uint64_t tag = TAG(0, HOPS_FORWARD, slot, 7 + slot);
+        assert_ok(reduce_place(t.reduce, 0, KIND_SLOT, tag, slot ? most : sizeof(float), part, &part_count));
+        if (slot == 0) first = part[0].iov_base;
+        assert_ptr_equal(part[0].iov_base, (uint8_t *)first + slot * most);
+        assert_ok(reduce_arrived(t.reduce, 0));
+        assert_int_equal(reduce_place(t.reduce, 0, KIND_SLOT, tag, most, part, &part_count), ST_INVALID); /* twice */
+    }
+    training_close(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,6 +315,7 @@ int main(void)
         cmocka_unit_test(stages_place__some_are_lost__on_the_next_below),
         cmocka_unit_test(stages_place__cannot_be__says_why),
         cmocka_unit_test(reduce_place__slot_that_is_not_away__refused),
+        cmocka_unit_test(reduce_place__slot_that_no_stage_sends__refused),
         cmocka_unit_test(stages__any_plan__one_nodes_bytes),
         cmocka_unit_test(stages__tables__one_nodes_bytes),
         cmocka_unit_test(stages__saved_and_resumed_elsewhere__one_nodes_bytes),

@@ -9,6 +9,8 @@
 
 #include "tests/engine/node/waves_fixture.h"
 
+#include "engine/node/reduce_internal.h"
+#include "engine/node/waves_internal.h"
 #include "engine/sync/wsp_rows.h"
 #include "io/store/store_rows.h"
 
@@ -212,7 +214,10 @@ static void waves_answers__of_too_few_rounds__are_refused(void **state)
     assert_ok(reduce_look(reduce));
     assert_int_equal(sent_last()->kind, KIND_ASK);
     assert_int_equal(sent_last()->step, 3);
+    assert_int_equal(reduce_waits(reduce), 0); /* node 1 itself waits for waves of node 0 */
+    waves_of(reduce)->now[0].heard = 3;
     assert_int_equal(reduce_waits(reduce), 2);
+    waves_of(reduce)->now[0].heard = 0;
     assert_refused(sent(KIND_ANSWER, 2, row, floats * sizeof *row),
                    "node 1 answers with rows after the rounds of waves below 2; expected 3 or more");
     assert_int_equal(atomic_load(&x->shared_answered), 0);

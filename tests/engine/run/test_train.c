@@ -420,6 +420,38 @@ static void train_run__stop_without_eval_every__evaluates_after_each_pass(void *
     opened_close(&o);
 }
 
+/* A save may lack the evaluation that was due at its step: one that may stop the training makes it first. */
+static void train_run__resumed_where_an_evaluation_is_due__is_made_if_it_may_stop(void **state)
+{
+    (void)state;
+    static const char *const first[] = {"train.steps_max=4", NULL}, *const judged[] = {
+                                                                        "train.steps_max=4", "train.stop=auc",
+                                                                        "train.patience=100", "eval.every=2", NULL};
+    static const struct {
+        bool is_judged; /* what the first run has done */
+        const char *set[4], *evaluated;
+    } cases[] = {
+        {false, {"train.stop=auc", "train.patience=100", "eval.every=2"}, "4 6 8 10"},
+        {true, {"train.stop=auc", "train.patience=100", "eval.every=2"}, "6 8 10"},
+        {false, {"train.stop=auc", "train.patience=100", "eval.every=3"}, "6 9 10"},
+        {false, {"train.stop=auc", "train.patience=100"}, "10"},
+        {false, {"eval.every=2"}, "6 8 10"},
+    };
+    const struct eval_sets sets = eval_sets_of(eval_path);
+    struct opened o;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const bool is_judged = cases[i].is_judged;
+        char out[256];
+        snprintf(out, sizeof out, "%s", fixture_path(is_judged ? "judged" : "unjudged"));
+        assert_ok(trained(&o, &(struct train_options){.out = out, .eval = sets}, is_judged ? judged : first));
+        opened_close(&o);
+        assert_ok(trained(&o, &(struct train_options){.resume = out, .eval = sets}, cases[i].set));
+        assert_string_equal(event_steps(&o, "start"), "4");
+        assert_string_equal(event_steps(&o, "eval"), cases[i].evaluated);
+        opened_close(&o);
+    }
+}
+
 static void train_run__asked_to_stop__saves_and_says_how_to_go_on(void **state)
 {
     (void)state;
@@ -564,6 +596,7 @@ int main(void)
         cmocka_unit_test(train_run__progress__is_the_mean_loss_since_the_last_one),
         cmocka_unit_test(train_run__no_better_for_the_patience__stops_early_with_the_best_kept),
         cmocka_unit_test(train_run__stop_without_eval_every__evaluates_after_each_pass),
+        cmocka_unit_test(train_run__resumed_where_an_evaluation_is_due__is_made_if_it_may_stop),
         cmocka_unit_test(train_run__asked_to_stop__saves_and_says_how_to_go_on),
         cmocka_unit_test(train_run__asked_to_stop_while_a_pipe_is_dry__knows_no_length_of_a_pass),
         cmocka_unit_test(train_run__data_fails_midway__saves_the_last_step_and_names_the_save),
