@@ -82,7 +82,7 @@ static void round_add(const struct waves *waves, uint64_t round, uint32_t but, f
 /* A worker's wave is there, of the job that runs or of the next. */
 static void wave_note(struct waves *waves, uint32_t worker, uint64_t wave, bool is_last)
 {
-    struct worker *of = waves->end != NOT_YET && wave > waves->end ? &waves->next[worker] : &waves->now[worker];
+    struct wave_worker *of = waves->end != NOT_YET && wave > waves->end ? &waves->next[worker] : &waves->now[worker];
     uint64_t end = 0;
     of->heard = wave + 1;
     if (is_last) of->last = wave + 1;
@@ -123,7 +123,7 @@ static uint32_t late_worker(const struct waves *waves)
 /* The number of a worker's next wave; NOT_YET: this node does not know. */
 static uint64_t wave_next(const struct waves *waves, uint32_t worker)
 {
-    const struct worker *now = &waves->now[worker], *next = &waves->next[worker];
+    const struct wave_worker *now = &waves->now[worker], *next = &waves->next[worker];
     if (now->last == NOT_YET) return now->heard;
     if (waves->end == NOT_YET || next->last != NOT_YET) return NOT_YET;
     return next->heard > waves->end ? next->heard : waves->end + 1;
@@ -363,7 +363,7 @@ static bool job_step(struct waves *waves)
     for (uint32_t n = 0; n < count; n++) {
         waves->now[n] = waves->next[n];
         if (waves->now[n].heard <= waves->end) waves->now[n].heard = waves->end + 1;
-        waves->next[n] = (struct worker){.last = NOT_YET};
+        waves->next[n] = (struct wave_worker){.last = NOT_YET};
     }
     waves->end = NOT_YET;
     return true;

@@ -10,7 +10,7 @@
 #define NOT_YET UINT64_MAX
 
 /* How far a worker is in a job: waves below `heard` have come; from `last` on there are none. */
-struct worker {
+struct wave_worker {
     uint64_t heard, last;
 };
 
@@ -31,7 +31,7 @@ struct waves_rows {
 
 struct waves {
     struct exchange_waves of_exchange; /* first: a struct exchange_waves * is a struct waves * */
-    struct worker now[REDUCE_NODES_MAX], next[REDUCE_NODES_MAX]; /* in the job that runs, and in the next */
+    struct wave_worker now[REDUCE_NODES_MAX], next[REDUCE_NODES_MAX]; /* in the job that runs, and in the next */
     uint64_t end;                                       /* the round of values of the job that runs, or NOT_YET */
     uint64_t round;                                     /* rounds below it are here                             */
     uint64_t sent_until[WAVES_SENDS][REDUCE_NODES_MAX]; /* messages to each that were given up to the own wave  */
