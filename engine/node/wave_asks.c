@@ -6,7 +6,8 @@
  *                  forerunners they have
  *
  * A worker asks again when it has all answers, so an owner has one place for each worker's letter and answer.
- * It answers when it has the rounds, which are here when the worker's clock lets it begin. */
+ * It answers when it has the rounds: those that the worker's clock waits for, and with them the worker's own
+ * wave, which follows when the worker has computed it. */
 #include <inttypes.h>
 
 #include "engine/node/waves_internal.h"

@@ -34,7 +34,7 @@ void waves_layout(struct reduce *r, struct layout *l)
 {
     const uint32_t tables = r->graph->table_count;
     struct waves *waves;
-    struct waves_rows taken = {0};
+    struct row_counts taken = {0};
     LAYOUT_TAKE(l, waves, 1);
     LAYOUT_TAKE(l, taken.out, (size_t)r->exchange.node_count * WAVES_SENDS * tables);
     LAYOUT_TAKE(l, taken.come, (size_t)r->exchange.node_count * tables);

@@ -23,7 +23,7 @@ struct ask {
 };
 
 /* How many rows owners have: [tables] of each node. */
-struct waves_rows {
+struct row_counts {
     uint64_t *out;   /* for node u at u * WAVES_SENDS + r % WAVES_SENDS */
     uint64_t *come;  /* as a node sends them                            */
     uint64_t *known; /* as of the last round that has come              */
@@ -42,7 +42,7 @@ struct waves {
     /* Rounds below `added` are in a worker's weights, as the worker has said. Rounds below `told` are in this
      * worker's weights, as the other worker was told, by messages up to `told_until`. */
     uint64_t added[REDUCE_NODES_MAX], told[REDUCE_NODES_MAX], told_until[REDUCE_NODES_MAX];
-    struct waves_rows rows;
+    struct row_counts rows;
     /* wave_asks.c: */
     struct ask ask[REDUCE_NODES_MAX]; /* of each worker, this one, too       */
     uint64_t asked, owes;             /* own ones so far; bit n: owner n has not answered the last of them */

@@ -289,7 +289,7 @@ static status inputs_count(struct pipeline *p, const struct pipeline_options *o)
     const bool by_lanes = exchange_of_lanes(o->exchange) != NULL;
     const uint32_t workers = by_stages(p) ? plan_workers(p->plan)
                                           : (p->worker_count + p->pipeline_count - 1) / p->pipeline_count,
-                   ahead = inputs_ahead(o) + (by_lanes ? 0 : feed_numberers(p->readers));
+                   ahead = inputs_ahead(o) + (o->exchange ? 0 : feed_numberers(p->readers));
     p->in_flight = o->in_flight ? o->in_flight : in_flight_default(p, workers);
     /* Letters of steps that are read ahead wait for their turn: at most those of two steps of inputs. */
     if (by_lanes && p->in_flight > p->micro_count) p->in_flight = p->micro_count;

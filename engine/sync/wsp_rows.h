@@ -5,8 +5,10 @@
  *
  *     a row     its owner's value after rounds 0 … level - 1  +  own waves level, level + 1, … up to now
  *
- * So changes are kept by waves until no minibatch can have an older value. Under the turn of the stage that
- * looks the table up.
+ * So changes are kept by waves until no minibatch can have an older value. Changes are added and read under
+ * the turn of the stage that looks the table up. A wave is counted and written into a letter when it is
+ * whole, also by the first stage's thread: other waves' changes may come meanwhile, and their chains are not
+ * read for it.
  *
  * A letter has for each table the number of changed rows, their keys, and changes of spans; for each owner
  * those of its rows. */
