@@ -404,8 +404,7 @@ KERNEL_BOUND(tree_early_forward, TREE_THREADS_MAX)
 
 /* --- backward --------------------------------------------------------------------------------------- */
 
-/* The gradients of a number of a node: of nothing yet but its states, from the output and from its parents.
- * */
+/* Begins the gradients of a number of a node: those of its states, from the output and from its parents. */
 DEVICE void gradients_begin(const struct tree_args *a, const struct tree_lists *l, struct tree_spot at)
 {
     const struct tree_row *row = &l->row[at.row];
