@@ -140,18 +140,29 @@ static status save_compare(const struct trainer *t, struct reduce *reduce)
     return reduce_agree(reduce, st);
 }
 
-/* Checks that the waves of all workers have one length, which each worker may have chosen by itself. */
+/* Checks that all workers have waves of one length, which each worker may have chosen by itself, and one rule
+ * of who waits for whom. */
 static status waves_compare(struct reduce *reduce)
 {
     const struct exchange_waves *waves = reduce_exchange(reduce)->waves;
     if (waves == NULL) return ST_OK;
-    uint32_t first = waves->in_flight;
+    struct {
+        uint32_t in_flight, clock_distance, is_exact;
+    } first = {waves->in_flight, waves->clock_distance, waves->is_exact};
     TRY(reduce_tell(reduce, &first, sizeof first));
     status st = ST_OK;
-    if (first != waves->in_flight)
+    if (first.in_flight != waves->in_flight)
         st = status_fail(ST_MISMATCH, __FILE__, __LINE__,
                          "its waves have %u minibatches, and those of node 0 %u: --set train.in_flight=N for all",
-                         waves->in_flight, first);
+                         waves->in_flight, first.in_flight);
+    else if (first.clock_distance != waves->clock_distance)
+        st = status_fail(ST_MISMATCH, __FILE__, __LINE__,
+                         "its clock distance is %u, and that of node 0 %u: --set train.clock_distance=N for all",
+                         waves->clock_distance, first.clock_distance);
+    else if (first.is_exact != waves->is_exact)
+        st = status_fail(ST_MISMATCH, __FILE__, __LINE__,
+                         "its train.exact is %s, and that of node 0 %s: give all nodes the same",
+                         waves->is_exact ? "yes" : "no", first.is_exact ? "yes" : "no");
     return reduce_agree(reduce, st);
 }
 

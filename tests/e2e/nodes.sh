@@ -57,3 +57,30 @@ silent() {
     ! grep -Eq -- "$1" "$folder/err" ||
         { echo "did not expect /$1/, found:"; grep -E "$1" "$folder/err" | head -3; return 1; }
 }
+
+# Sets places: two addresses whose ports were free a moment ago.
+places_find() {
+    places=$(python3 -c 'import socket
+s = [socket.socket() for i in range(2)]
+[x.bind(("127.0.0.1", 0)) for x in s]
+print(",".join("127.0.0.1:%d" % x.getsockname()[1] for x in s))')
+}
+# pair STATUS PATTERN STATUS PATTERN [GRAPH0] ARGUMENT... -- [GRAPH1] ARGUMENT...: how node 0 ends, and node 1.
+pair() {
+    pair_status0=$1 pair_says0=$2 pair_status1=$3 pair_says1=$4
+    shift 4
+    words0=
+    while [ "$1" != -- ]; do words0="$words0 $1"; shift; done
+    shift
+    timeout 60 "$h" $words0 --nodes "$places" --rank 0 >out0 2>err0 </dev/null &
+    first=$!
+    timeout 60 "$h" "$@" --nodes "$places" --rank 1 >out1 2>err1 </dev/null
+    got1=$?
+    wait $first
+    got0=$?
+    [ $got0 = "$pair_status0" ] && [ $got1 = "$pair_status1" ] ||
+        { echo "exit status $got0 and $got1 instead of $pair_status0 and $pair_status1"; cat err0 err1; return 1; }
+    grep -Eq -- "$pair_says0" err0 || { echo "node 0: expected /$pair_says0/, found:"; cat err0; return 1; }
+    [ "$pair_says1" = '^' ] || grep -Eq -- "$pair_says1" err1 ||
+        { echo "node 1: expected /$pair_says1/, found:"; cat err1; return 1; }
+}

@@ -585,12 +585,7 @@ else
     skip 'node 1 computes no more: the job goes on after cluster.progress' 'threads cannot be stopped here'
 fi
 
-# Two ports that were free a moment ago.
-python3 -c 'import socket
-s = [socket.socket() for i in range(2)]
-[x.bind(("127.0.0.1", 0)) for x in s]
-print(",".join("127.0.0.1:%d" % x.getsockname()[1] for x in s))' >places
-places=$(cat places)
+places_find
 alone() { # of two nodes one never comes: the other trains longer than cluster.progress without a save
     rm -rf alone.model
     runs 0 timeout 60 "$h" tables.bin --data data.tsv --threads 1 --insecure --nodes "$places" \
@@ -601,25 +596,6 @@ check 'one of two nodes, for longer than cluster.progress' alone "$(scaled 150)"
 
 # --- wrong starts -----------------------------------------------------------------------------------------------------
 
-# pair STATUS PATTERN STATUS PATTERN [GRAPH0] ARGUMENT... -- [GRAPH1] ARGUMENT...: how node 0 ends, and node 1.
-pair() {
-    pair_status0=$1 pair_says0=$2 pair_status1=$3 pair_says1=$4
-    shift 4
-    words0=
-    while [ "$1" != -- ]; do words0="$words0 $1"; shift; done
-    shift
-    timeout 60 "$h" $words0 --nodes "$places" --rank 0 >out0 2>err0 </dev/null &
-    first=$!
-    timeout 60 "$h" "$@" --nodes "$places" --rank 1 >out1 2>err1 </dev/null
-    got1=$?
-    wait $first
-    got0=$?
-    [ $got0 = "$pair_status0" ] && [ $got1 = "$pair_status1" ] ||
-        { echo "exit status $got0 and $got1 instead of $pair_status0 and $pair_status1"; cat err0 err1; return 1; }
-    grep -Eq -- "$pair_says0" err0 || { echo "node 0: expected /$pair_says0/, found:"; cat err0; return 1; }
-    [ "$pair_says1" = '^' ] || grep -Eq -- "$pair_says1" err1 ||
-        { echo "node 1: expected /$pair_says1/, found:"; cat err1; return 1; }
-}
 node="dense.bin --data data.tsv --key-file key --threads 1 --set cluster.min=2 --set cluster.connect=2"
 few='error: fewer than cluster.min = 2 nodes have come within 2 s \(cluster.connect\): without node 1 at 127.0.0.1'
 check 'two nodes by --nodes' pair 0 'done ' 0 '^' $node --out pair.model -- $node --out pair.model
