@@ -120,7 +120,8 @@ node="tables.bin --data data.tsv --key-file key --threads 1 --set cluster.min=2"
 check 'waves of other lengths' pair 1 '^' 1 \
     'its waves have 3 minibatches, and those of node 0 2: --set train.in_flight' $node -- $node --set train.in_flight=3
 check 'another clock distance' pair 1 '^' 1 \
-    'its clock distance is 0, and that of node 0 1: --set train.clock_distance' $node -- $node --set train.clock_distance=0
+    'its clock distance is 0, and that of node 0 1: --set train.clock_distance' \
+    $node -- $node --set train.clock_distance=0
 check 'exact on one node' pair 1 '^' 1 'its train.exact is yes, and that of node 0 no: give all nodes the same' \
     $node -- $node --set train.exact=yes
 check 'adam' refused 1 'train.sync = wsp on 2 nodes: .*state of adam.*adagrad' --set 'train.optimizer=adam 0.01'
