@@ -1,6 +1,7 @@
 /* Messages of waves of a node that holds the key and says anything: each is a byte that chooses who sends
- * which kind, one for its step, two for how long it is, and its bytes. The node gives it a place of that
- * length or refuses it, takes it or refuses it, and is then as well as before. */
+ * which kind (the first message's, whether the training is exact, too), one for its step, two for how long it
+ * is, and its bytes. The node gives it a place of that length or refuses it, takes it or refuses it, and is
+ * then as well as before. */
 #define FUZZ_NAME "waves"
 #include "tests/fuzz/driver.h"
 
@@ -90,6 +91,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
                                                               .in_flight = 2,
                                                               .pipeline_count = 1,
                                                               .clock_distance = 1,
+                                                              .is_exact = bytes > 0 && data[0] & 16,
                                                               .exchange = reduce_exchange(r)}) == ST_OK);
     model_init(&model);
     reduce_start(r, 0);
