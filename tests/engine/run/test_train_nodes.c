@@ -312,7 +312,8 @@ static void train_run__nodes_have_waves__how_long_is_told(void **state)
     }
     members_run(&o, 2, true);
     members_are_well(2);
-    assert_told(&o, "nodes    2 workers, whose waves have 2 minibatches; clock distance 3; every node writes to --out\n");
+    assert_told(&o, "nodes    2 workers, whose waves have 2 minibatches; clock distance 3; "
+                    "every node writes to --out\n");
     assert_told(&o, "nodes    node   worker  forward");
     json_decref(o.events);
 }
