@@ -656,9 +656,9 @@ by_number() { # COMMAND...: three nodes, of which the first one's place alone is
 }
 three="$h dense.bin --data data.tsv --key-file key --threads 1 --out pair.model --set cluster.min=3"
 check 'three nodes by their number and a coordinator: the bytes of one' by_number $three \
-    --nodes 3 --coordinator "$(cut -d, -f1 places)"
+    --nodes 3 --coordinator "${places%,*}"
 by_torchrun() { # the same by the variables that torchrun sets
-    port=$(cut -d, -f1 places | cut -d: -f2)
+    port=${places%,*} port=${port#*:}
     rm -rf pair.model
     others=
     for r in 1 2; do
@@ -785,9 +785,9 @@ check 'one place twice' fails_so 2 '127.0.0.1:4000 is given twice' dense.bin --d
     --nodes 127.0.0.1:4000,127.0.0.1:4000 --rank 0
 check 'no --nodes' fails_so 2 'give --nodes, too' dense.bin --data data.tsv --rank 1
 check 'asp' fails_so 2 'train.sync = asp is for one node only' $node --set train.sync=asp --set train.lanes=1 \
-    --set train.clip_norm=0 --nodes "$(cut -d, -f1 places)" --rank 0 --set cluster.min=1 -q
+    --set train.clip_norm=0 --nodes "${places%,*}" --rank 0 --set cluster.min=1 -q
 check 'standard input to evaluate' fails_so 1 'is a stream: on several nodes each node reads all evaluation data' \
-    dense.bin --data data.tsv --eval - --key-file key --nodes "$(cut -d, -f1 places)" --rank 0 --set cluster.min=1 -q
+    dense.bin --data data.tsv --eval - --key-file key --nodes "${places%,*}" --rank 0 --set cluster.min=1 -q
 check 'launch: too few lanes' launched 1 2 dense.bin --data data.tsv --set train.lanes=1
 check 'launch: says which setting' \
     says 'error: 1 of 2 nodes would have nothing to compute of 1 lane:.*--set train.lanes=2'
