@@ -15,7 +15,7 @@
 
 struct web_server {
     /* what it does: set before anybody asks */
-    const uint8_t *data;
+    const uint8_t *_Atomic data;
     size_t bytes;
     bool no_ranges, chunked, no_length, closes; /* closes: after every answer */
     const char *etag;                           /* or NULL                                          */
