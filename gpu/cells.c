@@ -116,14 +116,9 @@ static uint32_t group_examples(const struct graph *g, uint32_t core_count)
     return divide_up(g->header->micro, core_count ? core_count : 1);
 }
 
-static uint32_t key_max_of(const struct graph *g, const struct graph_node *n)
-{
-    return g->fields[g->tensors[g->args[n->arg_begin]].cols].ids_max;
-}
-
 status gpu_tree_check(const struct graph *g, const struct graph_node *n)
 {
-    const uint64_t nodes = (uint64_t)g->header->micro * key_max_of(g, n);
+    const uint64_t nodes = (uint64_t)g->header->micro * op_keys_max(g, n, 0);
     if (nodes <= NODES_MAX) return ST_OK;
     FAIL(INVALID,
          "expected at most %" PRIu64 " nodes in a micro-batch on a card, found room for %" PRIu64
@@ -135,14 +130,14 @@ uint32_t gpu_tree_micro_word_count(const struct graph *g, const struct graph_nod
 {
     struct tree_run r;
     tree_cells_open(&r, g, n);
-    const uint32_t micro = g->header->micro, nodes = micro * key_max_of(g, n);
+    const uint32_t micro = g->header->micro, nodes = micro * op_keys_max(g, n, 0);
     return WORDS(struct tree_head) + 2 * (r.cells.kind_count + 1) + (nodes + 1) * WORDS(struct tree_row) +
            nodes * (WORDS(struct tree_edge) + 1) + micro + 1 + nodes * WORDS(struct tree_turn) + micro;
 }
 
 size_t gpu_tree_micro_lists_bytes(const struct graph *g, const struct graph_node *n)
 {
-    return tree_lists_bytes(g->header->micro, key_max_of(g, n));
+    return tree_lists_bytes(g->header->micro, op_keys_max(g, n, 0));
 }
 
 static void rows_fill(const struct tree_frame *f, struct tree_row *rows)
@@ -219,7 +214,8 @@ uint32_t gpu_tree_micro_words_fill(const struct op_context *c, const struct grap
     const struct tree_frame *f = &r.frame;
     const uint32_t rows = f->nodes.count, edges = f->nodes.child_begin[rows], kinds = r.cells.kind_count;
     struct tree_head *head = (struct tree_head *)(void *)words;
-    *head = (struct tree_head){.group_count = groups, .group_examples = each, .group_rows = each * key_max_of(g, n)};
+    *head =
+        (struct tree_head){.group_count = groups, .group_examples = each, .group_rows = each * op_keys_max(g, n, 0)};
     head->kinds_at = kinds_at(kinds, false);
     head->kind_edges_at = kinds_at(kinds, true);
     head->rows_at = head->kind_edges_at + kinds + 1;
@@ -348,7 +344,7 @@ static status launch(const struct tree_pass *t, enum gpu_kernel kernel, uint32_t
 /* Blocks of a product of words alone, for as many nodes as there may be. */
 static uint32_t early_blocks(const struct tree_pass *t, const struct op_context *c, const struct graph_node *n)
 {
-    const uint32_t blocks = divide_up(t->w->micro * key_max_of(c->graph, n), TREE_TILE_ROWS);
+    const uint32_t blocks = divide_up(t->w->micro * op_keys_max(c->graph, n, 0), TREE_TILE_ROWS);
     return blocks < TREE_EARLY_BLOCKS ? blocks : TREE_EARLY_BLOCKS;
 }
 
@@ -401,28 +397,24 @@ static status weight_backward(const struct tree_pass *t, const struct op_context
     const struct view dweight = op_dparam(c, n, 2 * product), dbias = op_dparam(c, n, 2 * product + 1);
     const uint32_t *range = a->words + kinds_at(t->run.cells.kind_count, p->is_edge) + p->kind,
                    outputs = (p->is_edge ? a->edge_count : a->register_count) * a->units,
-                   rows_max = t->w->micro * key_max_of(c->graph, n);
+                   rows_max = t->w->micro * op_keys_max(c->graph, n, 0);
     const float *dout = (p->is_edge ? a->dedge : a->dreg) + p->out_begin,
                 *in = (p->is_edge ? a->edge_in : a->in) + p->in_begin;
-    if (dbias.data != NULL) {
-        const struct tree_dbias_args args = {range, dout, outputs, dbias.data, p->cols};
-        TRY(gpu_launch(t->w->gpu, t->w->stream, GPU_KERNEL_tree_dbias,
-                       (struct gpu_dim){divide_up(p->cols, TREE_SIDE), 1, 1}, (struct gpu_dim){TREE_SIDE, TREE_SIDE, 1},
-                       &args, sizeof args));
-    }
+    const uint32_t in_stride = p->is_edge ? a->edge_inputs : a->node_inputs;
+    const struct ranges_sum_args sums = {range, dout, dbias.data, outputs, p->cols};
+    const struct product_args product_args = {.now = t->w->now,
+                                              .left = product_factor_of(in, p->terms, in_stride),
+                                              .right = product_factor_of(dout, p->cols, outputs),
+                                              .result = product_result_of(dweight.data, p->cols),
+                                              .range = range,
+                                              .rows = p->terms,
+                                              .cols = p->cols,
+                                              .terms = rows_max,
+                                              .groups = 1,
+                                              .adds = true};
+    if (dbias.data != NULL) TRY(gpu_ranges_sum(t->w, &sums, 1));
     if (dweight.data == NULL) return ST_OK;
-    const struct gpu_terms_product d = {.left = in,
-                                        .right = dout,
-                                        .left_stride = p->is_edge ? a->edge_inputs : a->node_inputs,
-                                        .right_stride = outputs,
-                                        .rows = p->terms,
-                                        .cols = p->cols,
-                                        .range = range,
-                                        .terms_max = rows_max,
-                                        .result = dweight.data,
-                                        .scratch = t->w->scratch + t->scratch_used,
-                                        .scratch_floats = t->w->scratch_floats - t->scratch_used};
-    return gpu_terms_product(t->w, &d);
+    return gpu_f32_terms(t->w, &product_args, t->w->scratch + t->scratch_used, t->w->scratch_floats - t->scratch_used);
 }
 
 GPU_RUN(tree_backward)

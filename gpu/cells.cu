@@ -490,18 +490,3 @@ KERNEL(tree_transpose)
         if (col + k < cols && term + threadIdx.x < terms)
             a.to[z][(size_t)(col + k) * terms + term + threadIdx.x] = tile[threadIdx.x * (TREE_SIDE + 1) + k];
 }
-
-KERNEL_BOUND(tree_dbias, TREE_SIDE *TREE_SIDE)
-{
-    SHARED(float, sums, TREE_SIDE *TREE_SIDE);
-    const uint32_t col = blockIdx.x * TREE_SIDE + threadIdx.x;
-    float sum = 0;
-    if (col < a.cols)
-        UNROLL for (uint32_t row = a.range[0] + threadIdx.y; row < a.range[1]; row += TREE_SIDE) sum +=
-            a.dout[row * a.stride + col];
-    sums[threadIdx.y * TREE_SIDE + threadIdx.x] = sum;
-    __syncthreads();
-    if (threadIdx.y > 0 || col >= a.cols) return;
-    for (uint32_t y = 1; y < TREE_SIDE; y++) sum += sums[y * TREE_SIDE + threadIdx.x];
-    a.dbias[col] += sum;
-}

@@ -8,7 +8,7 @@
  *                                       ─▶ product ─▶ to its inputs ─▶ …
  *                 tree_early_backward   to the words, for each product of words alone
  *                 f32_dweight_…         d weight += inputs^T d outputs, for each product, of all its rows
- *                 tree_dbias
+ *                 ranges_sum            d bias
  *
  * A row is a node's place by kind, height and number, as on processors (graph/tree_frame.h). No sum depends
  * on which block computes it. */
@@ -25,7 +25,7 @@
 #define TREE_TILE_TERMS   1024u /* their terms in shared memory               */
 #define TREE_PRODUCTS_MAX 16u   /* OP_PARAMS_MAX / 2                          */
 #define TREE_EARLY_BLOCKS 1056u /* most blocks of a product of words alone: eight for each multiprocessor of an H200 */
-#define TREE_SIDE         32u   /* of a block that transposes, or adds up columns */
+#define TREE_SIDE         32u   /* of a block that transposes */
 
 /* --- known beforehand: words of a node -------------------------------------------------------------- */
 
@@ -106,14 +106,6 @@ struct tree_transpose_args {
     const float *from[TREE_PRODUCTS_MAX];
     float *to[TREE_PRODUCTS_MAX];
     uint32_t terms[TREE_PRODUCTS_MAX], cols[TREE_PRODUCTS_MAX];
-};
-/* dbias[c] += sum of dout's column c over rows range[0], …, range[1] - 1. A block for TREE_SIDE columns. */
-struct tree_dbias_args {
-    const uint32_t *range;
-    const float *dout;
-    size_t stride;
-    float *dbias;
-    uint32_t cols;
 };
 
 #endif

@@ -6,16 +6,14 @@
 #include "gpu/kernel.h"
 #include "gpu/now.h"
 
-#define EACH_EXAMPLE(b)                                                                                                \
-    for (uint32_t b = blockIdx.y * blockDim.y + threadIdx.y; b < a.now->example_count; b += gridDim.y * blockDim.y)
+#define EACH_ROW(i, count)                                                                                             \
+    for (uint32_t i = blockIdx.y * blockDim.y + threadIdx.y; i < (count); i += gridDim.y * blockDim.y)
+#define EACH_EXAMPLE(b) EACH_ROW(b, a.now->example_count)
 /* EACH_ROWS examples of a thread at a time, example_of(b, 0), …, as far as they exist: their loads
  * from memory are under way at once. */
 #define EACH_EXAMPLES(b)                                                                                               \
     for (uint32_t b = blockIdx.y * blockDim.y + threadIdx.y; b < a.now->example_count;                                 \
          b += EACH_ROWS * gridDim.y * blockDim.y)
-/* A warp of gpu_launch_warps after another takes one of `count`. */
-#define EACH_WARP(i, count)                                                                                            \
-    for (uint32_t i = blockIdx.y * blockDim.y + threadIdx.y; i < (count); i += gridDim.y * blockDim.y)
 #define EACH_COL(i, cols)                                                                                              \
     for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < (cols); i += gridDim.x * blockDim.x)
 
@@ -40,6 +38,9 @@ DEVICE float warp_max(float x)
     }
     return x;
 }
+/* The factor of an example's loss: the head's scale times the example's weight. */
+DEVICE float scale_of(const float *weight, float scale, uint32_t b) { return weight ? scale * weight[b] : scale; }
+
 /* The sum of a lane's value and those of the lanes before it. `lane`: the caller's. */
 DEVICE uint32_t warp_sum_up_to(uint32_t number, uint32_t lane)
 {

@@ -26,23 +26,13 @@ size_t gpu_experts_scratch_floats(const struct graph *g, const struct graph_node
 
 /* --- products ------------------------------------------------------------------------------------------- */
 
-static bool is_aligned(const void *data, uint32_t stride) { return (uintptr_t)data % 16 == 0 && stride % 4 == 0; }
-static struct product_factor factor_of(const float *data, uint32_t cols, uint32_t stride)
-{
-    return (struct product_factor){data, stride, cols, 1, is_aligned(data, stride)};
-}
-static struct product_result result_of(float *data, uint32_t cols)
-{
-    return (struct product_result){data, cols, cols, 1, is_aligned(data, cols)};
-}
-
 static status layer_forward(const struct gpu_work *w, const struct experts_run *r, const struct experts_layer *l)
 {
     const struct view weight = op_param(r->c, r->n, l->param), bias = op_param(r->c, r->n, l->param + 1);
     const struct product_args args = {.now = w->now,
-                                      .left = factor_of(l->in, l->in_cols, l->in_cols),
-                                      .right = factor_of(weight.data, weight.cols, weight.stride),
-                                      .result = result_of(l->out, l->out_cols),
+                                      .left = product_factor_of(l->in, l->in_cols, l->in_cols),
+                                      .right = product_factor_of(weight.data, weight.cols, weight.stride),
+                                      .result = product_result_of(l->out, l->out_cols),
                                       .bias = bias.data,
                                       .rows = r->B * r->attr.top,
                                       .cols = l->out_cols,
@@ -57,21 +47,18 @@ static status weights_backward(const struct gpu_work *w, const struct experts_ru
 {
     const struct view dweight = op_dparam(r->c, r->n, l->param), dbias = op_dparam(r->c, r->n, l->param + 1);
     const struct product_args args = {.now = w->now,
-                                      .left = factor_of(l->in, l->in_cols, l->in_cols),
-                                      .right = factor_of(l->dout, l->out_cols, l->out_cols),
-                                      .result = result_of(dweight.data, l->out_cols),
+                                      .left = product_factor_of(l->in, l->in_cols, l->in_cols),
+                                      .right = product_factor_of(l->dout, l->out_cols, l->out_cols),
+                                      .result = product_result_of(dweight.data, l->out_cols),
                                       .rows = l->in_cols,
                                       .cols = l->out_cols,
                                       .terms = r->B * r->attr.top,
                                       .groups = 1,
                                       .adds = true,
                                       .pass = PASS_OF_DWEIGHT};
-    const struct routed_dbias_args of_bias = {w->now, r->frame.begin, l->dout, dbias.data, l->out_cols};
+    const struct ranges_sum_args sums = {r->frame.begin, l->dout, dbias.data, l->out_cols, l->out_cols};
     if (dweight.data != NULL) TRY(gpu_f32_runs(w, &args, r->frame.begin, r->E));
-    if (dbias.data == NULL) return ST_OK;
-    return gpu_launch(w->gpu, w->stream, GPU_KERNEL_routed_dbias,
-                      (struct gpu_dim){(l->out_cols + ROUTED_DBIAS_COLS - 1) / ROUTED_DBIAS_COLS, r->E, 1},
-                      (struct gpu_dim){ROUTED_DBIAS_COLS, ROUTED_DBIAS_ROWS, 1}, &of_bias, sizeof of_bias);
+    return dbias.data != NULL ? gpu_ranges_sum(w, &sums, r->E) : ST_OK;
 }
 
 /* Passes gradients to the layer before, times its activation's slope; or to the examples' rows, in place of
@@ -81,10 +68,10 @@ static status rows_backward(const struct gpu_work *w, const struct experts_run *
     const struct view weight = op_param(r->c, r->n, l->param);
     const struct experts_layer *before = l > r->layer ? l - 1 : NULL;
     const struct product_args args = {.now = w->now,
-                                      .left = factor_of(l->dout, l->out_cols, l->out_cols),
-                                      .right = factor_of(weight.data, weight.cols, weight.stride),
-                                      .result = result_of(before ? before->dout : l->in, l->in_cols),
-                                      .output = factor_of(l->in, l->in_cols, l->in_cols),
+                                      .left = product_factor_of(l->dout, l->out_cols, l->out_cols),
+                                      .right = product_factor_of(weight.data, weight.cols, weight.stride),
+                                      .result = product_result_of(before ? before->dout : l->in, l->in_cols),
+                                      .output = product_factor_of(l->in, l->in_cols, l->in_cols),
                                       .rows = r->B * r->attr.top,
                                       .cols = l->in_cols,
                                       .terms = l->out_cols,

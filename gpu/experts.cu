@@ -104,7 +104,7 @@ KERNEL(routed_begin)
 
 KERNEL(routed_gather)
 {
-    EACH_WARP(choice, a.now->example_count * a.top)
+    EACH_ROW(choice, a.now->example_count * a.top)
     {
         const uint32_t place = a.place[choice],
                        row = place == ROUTED_NONE ? ROUTED_NONE : a.begin[a.expert[choice]] + place;
@@ -134,7 +134,7 @@ KERNEL(routed_outputs)
 
 KERNEL(routed_gates)
 {
-    EACH_WARP(choice, a.now->example_count * a.top)
+    EACH_ROW(choice, a.now->example_count * a.top)
     {
         const uint32_t row = a.row[choice];
         const float *dout = in_row(a.dout, choice / a.top), gate = a.gate[choice];
@@ -148,20 +148,6 @@ KERNEL(routed_gates)
         sum = warp_sum(sum);
         if (threadIdx.x == 0) a.dgate[choice] = sum;
     }
-}
-
-KERNEL(routed_dbias)
-{
-    SHARED(float, shared, ROUTED_DBIAS_COLS *ROUTED_DBIAS_ROWS);
-    const uint32_t e = blockIdx.y, i = blockIdx.x * ROUTED_DBIAS_COLS + threadIdx.x, end = a.begin[e + 1];
-    float sum = 0;
-    for (uint32_t row = a.begin[e] + threadIdx.y; row < end && i < a.cols; row += ROUTED_DBIAS_ROWS)
-        sum += a.dz[(size_t)row * a.cols + i];
-    shared[threadIdx.y * ROUTED_DBIAS_COLS + threadIdx.x] = sum;
-    __syncthreads();
-    if (threadIdx.y > 0 || i >= a.cols) return;
-    for (uint32_t y = 1; y < ROUTED_DBIAS_ROWS; y++) sum += shared[y * ROUTED_DBIAS_COLS + threadIdx.x];
-    a.dbias[(size_t)e * a.cols + i] += sum;
 }
 
 KERNEL(routed_inputs)

@@ -2,7 +2,7 @@
  * What graph/experts_frame.h names lies where it says, in the tensor that the op saves.
  *
  *     forward     choose ─▶ queue ─▶ begin ─▶ gather ─▶ runs_forward_… of each layer ─▶ outputs
- *     backward    gates ─▶ of each layer: f32_dweight_…, dbias, runs_din_… ─▶ inputs ─▶ logits
+ *     backward    gates ─▶ of each layer: f32_dweight_…, ranges_sum, runs_din_… ─▶ inputs ─▶ logits
  *
  * How many rows an expert has is known on the card alone; all grids are made for B * top rows. */
 #ifndef HETERPS_GPU_EXPERTS_H
@@ -10,10 +10,8 @@
 
 #include "gpu/now.h"
 
-#define ROUTED_NONE       0xffffffffu
-#define ROUTED_THREADS    512u /* of routed_queue */
-#define ROUTED_DBIAS_COLS 32u  /* a block of routed_dbias: that many columns, and threads along the rows of each */
-#define ROUTED_DBIAS_ROWS 16u
+#define ROUTED_NONE    0xffffffffu
+#define ROUTED_THREADS 512u /* of routed_queue */
 
 /* The experts of an example, in falling order of their logits, their gates, and the softmax over all. A warp
  * an example. */
@@ -66,14 +64,6 @@ struct routed_gates_args {
     const float *gate, *out;
     float *dgate, *dz;
     uint32_t cols, top, activation;
-};
-/* dbias[expert][i] += sum over its rows of dz. A block for some columns of an expert. */
-struct routed_dbias_args {
-    const struct gpu_now *now;
-    const uint32_t *begin;
-    const float *dz; /* [rows, cols] */
-    float *dbias;    /* [experts, cols] */
-    uint32_t cols;
 };
 /* The sum of the gradients of an example's rows. */
 struct routed_inputs_args {

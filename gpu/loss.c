@@ -63,20 +63,15 @@ GPU_RUN(sampled_softmax_backward) { return log_loss_run_back(w, c, n, (struct vi
 
 /* --- of a tree's nodes -------------------------------------------------------------------------------- */
 
-static uint32_t nodes_max(const struct graph *g, const struct graph_node *n)
-{
-    return g->fields[g->tensors[g->args[n->arg_begin + 1]].cols].ids_max;
-}
-
 uint32_t gpu_softmax_nodes_micro_word_count(const struct graph *g, const struct graph_node *n)
 {
-    return g->header->micro * nodes_max(g, n);
+    return g->header->micro * op_keys_max(g, n, 1);
 }
 
 uint32_t gpu_softmax_nodes_micro_words_fill(const struct op_context *c, const struct graph_node *n,
                                             const struct gpu *gpu, void *lists, uint32_t *words)
 {
-    const uint32_t nodes = nodes_max(c->graph, n), classes = op_predict_cols(c->graph, n),
+    const uint32_t nodes = op_keys_max(c->graph, n, 1), classes = op_predict_cols(c->graph, n),
                    count = c->batch->example_count * nodes;
     (void)gpu, (void)lists;
     for (uint32_t i = 0; i < count; i++) words[i] = NODE_NONE;
@@ -92,16 +87,16 @@ GPU_RUN(softmax_nodes_forward)
 {
     return GPU_WARPS(w, node_loss_forward, .x = gpu_in_of(op_in(c, n, 0)), .words = w->micro_words[n - c->graph->nodes],
                      .weight = c->batch->weight, .saved = gpu_out_of(op_saved(c, n, 0)),
-                     .out = gpu_out_of(op_out(c, n)), .nodes = nodes_max(c->graph, n),
+                     .out = gpu_out_of(op_out(c, n)), .nodes = op_keys_max(c->graph, n, 1),
                      .classes = op_predict_cols(c->graph, n), .scale = GPU_ATTR(loss_attr, n).weight);
 }
 GPU_RUN(softmax_nodes_backward)
 {
     const struct view dx = op_din(c, n, 0);
     if (dx.data == NULL) return ST_OK;
-    return GPU_EACH(w, node_loss_backward, nodes_max(c->graph, n), .x = gpu_in_of(op_in(c, n, 0)),
+    return GPU_EACH(w, node_loss_backward, op_keys_max(c->graph, n, 1), .x = gpu_in_of(op_in(c, n, 0)),
                     .words = w->micro_words[n - c->graph->nodes], .weight = c->batch->weight, .dx = gpu_out_of(dx),
-                    .nodes = nodes_max(c->graph, n), .classes = op_predict_cols(c->graph, n),
+                    .nodes = op_keys_max(c->graph, n, 1), .classes = op_predict_cols(c->graph, n),
                     .adds = op_din_adds(c, n, 0), .scale = GPU_ATTR(loss_attr, n).weight);
 }
 

@@ -7,7 +7,6 @@
 #define ABSENT  0xffffffffu
 #define NOT_NUM __uint_as_float(0x7fc00000u)
 
-DEVICE float scale_of(const float *weight, float scale, uint32_t b) { return weight ? scale * weight[b] : scale; }
 /* log(1 + e^x) */
 DEVICE float softplus(float x) { return (x < 0 ? 0 : x) + gpu_log1p(gpu_exp(x < 0 ? x : -x)); }
 

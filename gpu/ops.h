@@ -131,25 +131,14 @@ MUST_USE status gpu_factors_prepare(const struct gpu_work *w, const struct gpu_b
                                     bool for_library, struct gpu_blas_product *ready);
 MUST_USE status gpu_product(const struct gpu_work *w, const struct gpu_blas_product *product, uint32_t precision);
 
-/* result [rows, cols] += left^T right, of float32, over terms that the card alone knows. left: [terms, rows],
- * right: [terms, cols], both from the first row that there may be on; result: contiguous. The parts in which
- * it is summed follow from terms_max, so the bits follow from the terms and the card. */
-struct gpu_terms_product {
-    const float *left, *right;
-    uint32_t left_stride, right_stride; /* floats */
-    uint32_t rows, cols;
-    const uint32_t *range; /* of the card: the terms are rows range[0], …, range[1] - 1 */
-    uint32_t terms_max;
-    float *result, *scratch;
-    size_t scratch_floats;
-};
-MUST_USE status gpu_terms_product(const struct gpu_work *w, const struct gpu_terms_product *product);
-
 /* Float32 products by our own kernels for other ops: args as in gpu/product.h, with pass; parts: of the
  * terms, at least 1. gpu_f32_parts: into how many parts `terms` are cut, so that all of a card has work.
  * gpu_f32_runs: of rows in `count` runs, begin [count + 1] in the card's memory, rows: of all; dweight adds
- * to the weight of each run, and needs no parts. */
+ * to the weight of each run, and needs no parts. gpu_f32_terms: dweight that adds, over args' range; terms:
+ * the most that there may be, from which the parts in scratch follow, and with them the bits. gpu_ranges_sum:
+ * sums of columns over ranges of rows. */
 struct product_args;
+struct ranges_sum_args;
 struct gpu_parts {
     uint32_t count, terms;
 };
@@ -157,6 +146,9 @@ struct gpu_parts gpu_f32_parts(uint32_t rows, uint32_t cols, uint32_t terms);
 MUST_USE status gpu_f32_product(const struct gpu_work *w, const struct product_args *args);
 MUST_USE status gpu_f32_runs(const struct gpu_work *w, const struct product_args *args, const uint32_t *begin,
                              uint32_t count);
+MUST_USE status gpu_f32_terms(const struct gpu_work *w, const struct product_args *args, float *scratch,
+                              size_t scratch_floats);
+MUST_USE status gpu_ranges_sum(const struct gpu_work *w, const struct ranges_sum_args *args, uint32_t range_count);
 
 static inline struct gpu_in gpu_in_of(struct view v) { return (struct gpu_in){v.data, v.stride}; }
 static inline struct gpu_out gpu_out_of(struct view v) { return (struct gpu_out){v.data, v.stride}; }

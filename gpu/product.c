@@ -524,30 +524,6 @@ status gpu_product(const struct gpu_work *w, const struct gpu_blas_product *p, u
     return product_run(&fc, pass, tile_choose(fc.kind, p->rows, p->cols, 1), 1, &args);
 }
 
-status gpu_terms_product(const struct gpu_work *w, const struct gpu_terms_product *of)
-{
-    struct fc fc = {.w = w,
-                    .attr = {.groups = 1},
-                    .M = of->terms_max,
-                    .K = of->rows,
-                    .N = of->cols,
-                    .kind = FACTOR_F32,
-                    .scratch = {of->scratch, of->scratch_floats}};
-    const struct view left = {.data = (float *)(uintptr_t)of->left, .cols = of->rows, .stride = of->left_stride},
-                      right = {.data = (float *)(uintptr_t)of->right, .cols = of->cols, .stride = of->right_stride};
-    struct product_args args = {.now = w->now,
-                                .left = factor_of(left, of->rows, 1),
-                                .right = factor_of(right, of->cols, 1),
-                                .result = {of->result, of->cols, of->cols, 1, of->cols % 4 == 0},
-                                .range = of->range,
-                                .rows = of->rows,
-                                .cols = of->cols,
-                                .terms = of->terms_max,
-                                .groups = 1,
-                                .adds = true};
-    return dweight_own(&fc, &args);
-}
-
 /* din, dweight: complete but for dz; one may be NULL. out: dz is multiplied by the
  * slope at this output, unless NULL. */
 static status backward_packed(struct fc *fc, const struct product_factor *dz, const struct product_factor *out,
@@ -633,4 +609,22 @@ status gpu_f32_runs(const struct gpu_work *w, const struct product_args *args, c
     return gpu_launch(w->gpu, w->stream, runs_kernels[t - f32_tiles][args->pass],
                       (struct gpu_dim){tiles * divide_up(args->cols, t->cols), 1, 1},
                       (struct gpu_dim){PRODUCT_THREADS, 1, 1}, &runs, sizeof runs);
+}
+status gpu_f32_terms(const struct gpu_work *w, const struct product_args *args, float *scratch, size_t scratch_floats)
+{
+    struct product_args own = *args;
+    struct fc fc = {.w = w,
+                    .attr = {.groups = 1},
+                    .M = args->terms,
+                    .K = args->rows,
+                    .N = args->cols,
+                    .kind = FACTOR_F32,
+                    .scratch = {scratch, scratch_floats}};
+    return dweight_own(&fc, &own);
+}
+status gpu_ranges_sum(const struct gpu_work *w, const struct ranges_sum_args *args, uint32_t range_count)
+{
+    return gpu_launch(w->gpu, w->stream, GPU_KERNEL_ranges_sum,
+                      (struct gpu_dim){divide_up(args->cols, RANGES_COLS), range_count, 1},
+                      (struct gpu_dim){RANGES_COLS, RANGES_ROWS, 1}, args, sizeof *args);
 }

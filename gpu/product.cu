@@ -389,3 +389,17 @@ KERNEL(parts_add)
         a.to[i] += sum;
     }
 }
+
+KERNEL_BOUND(ranges_sum, RANGES_COLS *RANGES_ROWS)
+{
+    SHARED(float, sums, RANGES_COLS *RANGES_ROWS);
+    const uint32_t col = blockIdx.x * RANGES_COLS + threadIdx.x, end = a.begin[blockIdx.y + 1];
+    float sum = 0;
+    for (uint32_t row = a.begin[blockIdx.y] + threadIdx.y; row < end && col < a.cols; row += RANGES_ROWS)
+        sum += a.from[(size_t)row * a.stride + col];
+    sums[threadIdx.y * RANGES_COLS + threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.y > 0 || col >= a.cols) return;
+    for (uint32_t i = 1; i < RANGES_ROWS; i++) sum += sums[i * RANGES_COLS + threadIdx.x];
+    a.to[(size_t)blockIdx.y * a.cols + col] += sum;
+}

@@ -65,6 +65,16 @@ struct product_result {
     uint32_t stride, width, groups, is_aligned;
 };
 
+/* Rows of `cols` float32 numbers, `stride` apart; without gaps. */
+static inline struct product_factor product_factor_of(const float *data, uint32_t cols, uint32_t stride)
+{
+    return (struct product_factor){data, stride, cols, 1, (uintptr_t)data % 16 == 0 && stride % 4 == 0};
+}
+static inline struct product_result product_result_of(float *data, uint32_t cols)
+{
+    return (struct product_result){data, cols, cols, 1, (uintptr_t)data % 16 == 0 && cols % 4 == 0};
+}
+
 /* result = end(left right):
  *
  *                 rows            cols   terms            left     right      end of a sum s
@@ -135,6 +145,17 @@ struct factor_pack_args {
     struct pack_factor factor[PACK_FACTORS]; /* absent factors have no blocks */
     uint32_t kind, activation;               /* kind: FACTOR_BF16 or FACTOR_TF32 */
     float slope;
+};
+
+/* to[range][col] += sum over rows begin[range], …, begin[range + 1] - 1 of column col. A block for some
+ * columns of a range, with RANGES_ROWS threads along the rows of each, whose sums are added in order. */
+#define RANGES_COLS 32u
+#define RANGES_ROWS 16u
+struct ranges_sum_args {
+    const uint32_t *begin;
+    const float *from;
+    float *to; /* [ranges, cols] */
+    uint32_t stride, cols;
 };
 
 /* to[i] += sum over parts, in order */

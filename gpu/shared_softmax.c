@@ -65,11 +65,6 @@ static struct shared_run run_of(const struct gpu_work *w, const struct op_contex
     return r;
 }
 
-/* Vectors of D columns without gaps. */
-static struct product_factor factor_of(const struct shared_run *r, const float *data)
-{
-    return (struct product_factor){data, r->D, r->D, 1, r->D % 4 == 0};
-}
 static struct product_factor logits_of(const struct shared_run *r)
 {
     return (struct product_factor){r->at.logit, r->stride, r->N, 1, true};
@@ -80,8 +75,8 @@ static status similarities_make(const struct shared_run *r, struct view norm)
 {
     const struct match_attr *match = &r->attr.match;
     const struct product_args args = {.now = r->w->now,
-                                      .left = factor_of(r, r->at.query),
-                                      .right = factor_of(r, r->at.word),
+                                      .left = product_factor_of(r->at.query, r->D, r->D),
+                                      .right = product_factor_of(r->at.word, r->D, r->D),
                                       .result = {r->at.logit, r->stride, r->N, 1, true},
                                       .rows = r->B,
                                       .cols = r->N,
@@ -123,8 +118,8 @@ static status products_run(const struct shared_run *r, bool has_dq, bool has_dve
 {
     const struct product_args of_queries = {.now = r->w->now,
                                             .left = logits_of(r),
-                                            .right = factor_of(r, r->at.word),
-                                            .result = {r->at.dquery, r->D, r->D, 1, r->D % 4 == 0},
+                                            .right = product_factor_of(r->at.word, r->D, r->D),
+                                            .result = product_result_of(r->at.dquery, r->D),
                                             .rows = r->B,
                                             .cols = r->D,
                                             .terms = r->N,
@@ -134,8 +129,8 @@ static status products_run(const struct shared_run *r, bool has_dq, bool has_dve
                                             .parts = r->at.query_parts.count},
                               of_words = {.now = r->w->now,
                                           .left = logits_of(r),
-                                          .right = factor_of(r, r->at.query),
-                                          .result = {r->at.dword, r->D, r->D, 1, r->D % 4 == 0},
+                                          .right = product_factor_of(r->at.query, r->D, r->D),
+                                          .result = product_result_of(r->at.dword, r->D),
                                           .rows = r->N,
                                           .cols = r->D,
                                           .terms = r->B,

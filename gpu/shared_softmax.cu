@@ -28,7 +28,6 @@ DEVICE float logit_of(float similarity, float minus, float scale, uint64_t key, 
     const float z = __fmaf_rn(scale, similarity, minus);
     return minus <= SHARED_ABSENT / 2 || (has_own && key == own) ? SHARED_ABSENT : z;
 }
-DEVICE float factor_of(const float *weight, float scale, uint32_t b) { return weight ? scale * weight[b] : scale; }
 
 /* --- vectors -------------------------------------------------------------------------------------------- */
 
@@ -46,7 +45,7 @@ DEVICE float warp_dot(const float *left, const float *right, uint32_t count)
 KERNEL(shared_prepare)
 {
     const uint32_t vectors = a.words + 1;
-    EACH_WARP(i, a.now->example_count * vectors)
+    EACH_ROW(i, a.now->example_count * vectors)
     {
         const uint32_t b = i / vectors, k = i % vectors, is_first = threadIdx.x == 0;
         const float *x = in_row(a.vectors, b) + (size_t)k * a.D,
@@ -113,7 +112,7 @@ KERNEL_BOUND(shared_loss, SHARED_THREADS)
         row[0] = loss;
         row[1] = greatest;
         row[2] = sum;
-        *out_row(a.out, b) = factor_of(a.weight, a.loss_scale, b) * loss;
+        *out_row(a.out, b) = scale_of(a.weight, a.loss_scale, b) * loss;
     }
 }
 
@@ -126,7 +125,7 @@ KERNEL(shared_dlogits)
     {
         uint32_t has_own;
         const uint64_t own = target_key(&a.of, b, &has_own);
-        const float *row = in_row(a.row, b), factor = __fdiv_rn(factor_of(a.weight, a.loss_scale, b) * a.scale, row[2]);
+        const float *row = in_row(a.row, b), factor = __fdiv_rn(scale_of(a.weight, a.loss_scale, b) * a.scale, row[2]);
         EACH_COL(j, N)
         {
             float *at = &a.logit[(size_t)b * a.stride + j];
@@ -156,7 +155,7 @@ DEVICE float dword_of(const struct shared_put_args *a, size_t at)
 DEVICE void target_put(const struct shared_put_args *a, uint32_t b)
 {
     const float *row = in_row(a->row, b), *norm = in_row(a->norm, b), *x = in_row(a->vectors, b),
-                *q = a->query + (size_t)b * a->D, scale = factor_of(a->weight, a->loss_scale, b) * a->scale,
+                *q = a->query + (size_t)b * a->D, scale = scale_of(a->weight, a->loss_scale, b) * a->scale,
                 own = __fmaf_rn(__fdiv_rn(scale, row[2]), gpu_exp(a->target[b] - row[1]), -scale);
     const size_t at = (size_t)b * a->D;
     float along_q = 0, along_x = 0;
@@ -180,7 +179,7 @@ DEVICE void target_put(const struct shared_put_args *a, uint32_t b)
 KERNEL(shared_put)
 {
     const uint32_t vectors = a.words + 1;
-    EACH_WARP(i, a.now->example_count * vectors)
+    EACH_ROW(i, a.now->example_count * vectors)
     {
         const uint32_t b = i / vectors, k = i % vectors;
         if (k == 0) {

@@ -324,6 +324,11 @@ struct op {
 };
 extern const struct op op_table[OP_ID_COUNT];
 
+/* Most keys that an example has in the field that is input i of the node. */
+static inline uint32_t op_keys_max(const struct graph *g, const struct graph_node *n, uint32_t i)
+{
+    return g->fields[g->tensors[g->args[n->arg_begin + i]].cols].ids_max;
+}
 static inline uint32_t op_arg(const struct op_context *c, const struct graph_node *n, uint32_t i)
 {
     return c->graph->args[n->arg_begin + i];

@@ -117,7 +117,7 @@ uint32_t op_predict_cols(const struct graph *g, const struct graph_node *loss)
 {
     const uint32_t *inputs = &g->args[loss->arg_begin], cols = g->tensors[inputs[0]].cols;
     if (op_table[loss->op].inputs != OP_INPUTS_NODES) return cols;
-    return cols / g->fields[g->tensors[inputs[1]].cols].ids_max;
+    return cols / op_keys_max(g, loss, 1);
 }
 
 /* The range of a forward node with a label. */

@@ -196,17 +196,12 @@ void tree_cells_open(struct tree_run *r, const struct graph *g, const struct gra
     }
 }
 
-static uint32_t key_max_of(const struct op_context *c, const struct graph_node *n)
-{
-    return c->graph->fields[c->graph->tensors[op_arg(c, n, 0)].cols].ids_max;
-}
-
 void tree_frame_open(struct tree_run *r, const struct op_context *c, const struct graph_node *n)
 {
     tree_cells_open(r, c->graph, n);
     r->c = c;
     struct layout l = {.base = (uint8_t *)op_saved(c, n, 0).data};
-    tree_frame_layout(&r->frame, &l, &r->cells, r->attr.batching, c->batch->example_count, key_max_of(c, n));
+    tree_frame_layout(&r->frame, &l, &r->cells, r->attr.batching, c->batch->example_count, op_keys_max(c->graph, n, 0));
     CHECK(l.bytes <= (size_t)c->batch->example_count * op_saved(c, n, 0).stride * sizeof(float));
 }
 
@@ -224,7 +219,7 @@ void tree_lists_make(struct tree_run *r, const struct op_context *c, const struc
     struct layout l = {.base = memory};
     tree_cells_open(r, c->graph, n);
     r->c = c;
-    lists_layout(&r->frame, &l, (size_t)examples * key_max_of(c, n), examples);
+    lists_layout(&r->frame, &l, (size_t)examples * op_keys_max(c->graph, n, 0), examples);
     r->frame.sum_order = r->frame.node_at;
     nodes_read(r);
     rows_number(&r->frame, r->cells.kind_count);

@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "engine/sync/wsp_rows.h"
 #include "io/store/store_ticket.h"
 
 void wave_rows_layout(struct wave_rows *out, struct layout *l, const struct sync_site *site, uint32_t places)
@@ -26,26 +25,15 @@ void wave_rows_layout(struct wave_rows *out, struct layout *l, const struct sync
     LAYOUT_TAKE(l, rows.worker, places);
     if (site->is_exact) LAYOUT_TAKE(l, rows.late, g->table_count);
     for (uint32_t t = 0; t < g->table_count && site->is_exact; t++) {
-        struct late_rows late = {.wave_max = (uint32_t)wave_rows_max(site, t), .bucket_mask = 1};
-        const size_t most = (size_t)places * late.wave_max;
-        while (late.bucket_mask < most) late.bucket_mask *= 2;
-        LAYOUT_TAKE(l, late.bucket, late.bucket_mask);
-        LAYOUT_TAKE(l, late.next, most);
-        LAYOUT_TAKE(l, late.key, most);
+        struct late_rows late = {.wave_max = (uint32_t)wave_rows_max(site, t)};
+        row_chains_layout(&late.chains, l, (size_t)places * late.wave_max);
         LAYOUT_TAKE(l, late.change, places);
-        late.bucket_mask--;
-        for (uint32_t i = 0; i <= late.bucket_mask && l->arena; i++) late.bucket[i] = ROW_NONE;
         if (l->arena) rows.late[t] = late;
     }
     if (l->arena) *out = rows;
 }
 
 /* --- changes that wait for their round ---------------------------------------------------------- */
-
-static uint32_t *bucket_of(const struct late_rows *late, uint64_t key)
-{
-    return &late->bucket[(key * UINT64_C(0x9e3779b97f4a7c15) >> 32) & late->bucket_mask];
-}
 
 /* Whether a change comes before those of a letter. */
 static bool is_before(const struct wave_rows *rows, uint32_t place, const struct wave_letter *letter)
@@ -59,22 +47,9 @@ static void late_put(const struct wave_rows *rows, struct late_rows *late, const
 {
     late->change[letter->place] = (const float *)(const void *)(key + count);
     for (uint32_t i = 0; i < count; i++) {
-        const uint32_t change = letter->place * late->wave_max + i;
-        uint32_t *at = bucket_of(late, key[i]);
-        while (*at != ROW_NONE && is_before(rows, *at / late->wave_max, letter)) at = &late->next[*at];
-        late->key[change] = key[i];
-        late->next[change] = *at;
-        *at = change;
-    }
-}
-
-static void late_take(struct late_rows *late, const struct wave_letter *letter, const uint64_t *key, uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        const uint32_t change = letter->place * late->wave_max + i;
-        uint32_t *at = bucket_of(late, key[i]);
-        while (*at != change) at = &late->next[*at];
-        *at = late->next[change];
+        uint32_t *at = row_chain(&late->chains, key[i]);
+        while (*at != ROW_NONE && is_before(rows, *at / late->wave_max, letter)) at = &late->chains.next[*at];
+        row_chain_put(&late->chains, at, letter->place * late->wave_max + i, key[i]);
     }
 }
 
@@ -82,9 +57,9 @@ static void late_take(struct late_rows *late, const struct wave_letter *letter, 
 static void late_add(const struct wave_rows *rows, const struct late_rows *late, uint64_t key, uint64_t until,
                      float *to, uint32_t floats)
 {
-    for (uint32_t c = *bucket_of(late, key); c != ROW_NONE; c = late->next[c]) {
+    for (uint32_t c = *row_chain(&late->chains, key); c != ROW_NONE; c = late->chains.next[c]) {
         const uint32_t place = c / late->wave_max;
-        if (late->key[c] != key || rows->round[place] >= until) continue;
+        if (late->chains.key[c] != key || rows->round[place] >= until) continue;
         const float *change = late->change[place] + (size_t)(c % late->wave_max) * floats;
         for (uint32_t i = 0; i < floats; i++) to[i] += change[i];
     }
@@ -185,7 +160,8 @@ status wave_rows_add(struct wave_rows *rows, const struct wave_letter *letter)
     const uint64_t *key;
     for (size_t at = letter->begin; rows->site && at < letter->bytes;) {
         CHECK(letter_next(rows, letter, &at, &of, &key));
-        if (rows->late) late_take(&rows->late[of.table], letter, key, (uint32_t)of.count);
+        for (uint32_t i = 0; rows->late && i < of.count; i++)
+            row_chain_take(&rows->late[of.table].chains, letter->place * rows->late[of.table].wave_max + i);
         TRY(table_add(rows, (uint32_t)of.table, key, (uint32_t)of.count));
     }
     return ST_OK;

@@ -12,16 +12,14 @@
 #ifndef HETERPS_ENGINE_SYNC_WAVE_ROWS_H
 #define HETERPS_ENGINE_SYNC_WAVE_ROWS_H
 
-#include "engine/sync/sync.h"
+#include "engine/sync/wsp_rows.h"
 
 /* Changes of a table's rows that are not in the rows yet. Change c is one of the letter at place
  * c / wave_max. */
 struct late_rows {
-    uint32_t wave_max;             /* rows that a wave changes at most                                      */
-    uint32_t *bucket, bucket_mask; /* by keys: a bucket's first change, or ROW_NONE                         */
-    uint32_t *next;                /* [place_count * wave_max]: in its bucket, in order of rounds, workers  */
-    uint64_t *key;                 /* likewise                                                              */
-    const float **change;          /* [place_count]: of the letter there                                    */
+    uint32_t wave_max;        /* rows that a wave changes at most   */
+    struct row_chains chains; /* in order of rounds, then workers   */
+    const float **change;     /* [place_count]: of the letter there */
 };
 
 struct wave_rows {

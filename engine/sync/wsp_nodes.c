@@ -64,7 +64,7 @@ static status sizes_check(const struct wsp *wsp)
         rows = of_table > rows ? of_table : rows;
         bytes += letter_rows_bytes(site->graph, t, of_table);
     }
-    const uint64_t own = site->clock_distance + UINT64_C(3),
+    const uint64_t own = OWN_WAVES(site->clock_distance),
                    late = site->exchange->waves->worker_count * WAVES_PLACES(site->clock_distance),
                    kept = site->is_exact && late > own ? late : own;
     if (rows * kept > INT32_MAX)

@@ -28,26 +28,53 @@ bool letter_rows_at(const struct graph *g, const uint8_t *letter, size_t bytes, 
            letter_rows_bytes(g, rows->table, rows->count) <= bytes - at;
 }
 
+/* --- changes by keys ------------------------------------------------------------------------------ */
+
+void row_chains_layout(struct row_chains *out, struct layout *l, size_t most)
+{
+    struct row_chains chains = {.bucket_mask = 1};
+    while (chains.bucket_mask < most) chains.bucket_mask *= 2;
+    LAYOUT_TAKE(l, chains.bucket, chains.bucket_mask);
+    LAYOUT_TAKE(l, chains.next, most);
+    LAYOUT_TAKE(l, chains.key, most);
+    chains.bucket_mask--;
+    if (!l->arena) return;
+    row_chains_clear(&chains);
+    *out = chains;
+}
+
+void row_chains_clear(struct row_chains *chains)
+{
+    for (uint32_t i = 0; i <= chains->bucket_mask; i++) chains->bucket[i] = ROW_NONE;
+}
+
+void row_chain_put(struct row_chains *chains, uint32_t *link, uint32_t change, uint64_t key)
+{
+    chains->key[change] = key;
+    chains->next[change] = *link;
+    *link = change;
+}
+
+void row_chain_take(struct row_chains *chains, uint32_t change)
+{
+    uint32_t *at = row_chain(chains, chains->key[change]);
+    while (*at != change) at = &chains->next[*at];
+    *at = chains->next[change];
+}
+
 /* --- own changes -------------------------------------------------------------------------------- */
 
-/* With the first update of wave w, minibatches of wave w - 1 may still be under way, whose rows
- * have at least the rounds below w - D - 2. */
 void own_rows_layout(struct own_rows *out, struct layout *l, const struct sync_site *site, uint32_t table)
 {
     struct own_rows rows = {.floats = site->graph->tables[table].span_floats,
                             .wave_max = (uint32_t)wave_rows_max(site, table),
-                            .wave_count = site->clock_distance + 3,
-                            .bucket_mask = 1};
+                            .wave_count = (uint32_t)OWN_WAVES(site->clock_distance)};
     const size_t most = (size_t)rows.wave_count * rows.wave_max;
-    while (rows.bucket_mask < most) rows.bucket_mask *= 2;
-    LAYOUT_TAKE(l, rows.bucket, rows.bucket_mask);
-    LAYOUT_TAKE(l, rows.next, most);
-    LAYOUT_TAKE(l, rows.key, most);
+    row_chains_layout(&rows.chains, l, most);
     LAYOUT_TAKE(l, rows.change, most * rows.floats);
     LAYOUT_TAKE(l, rows.wave, rows.wave_count);
     LAYOUT_TAKE(l, rows.count, rows.wave_count);
     LAYOUT_TAKE(l, rows.read, rows.floats);
-    rows.bucket_mask--;
     if (!l->arena) return;
     own_rows_clear(&rows);
     *out = rows;
@@ -55,14 +82,9 @@ void own_rows_layout(struct own_rows *out, struct layout *l, const struct sync_s
 
 void own_rows_clear(struct own_rows *rows)
 {
-    for (uint32_t i = 0; i <= rows->bucket_mask; i++) rows->bucket[i] = ROW_NONE;
+    row_chains_clear(&rows->chains);
     for (uint32_t i = 0; i < rows->wave_count; i++) rows->wave[i] = UINT64_MAX;
     memset(rows->count, 0, rows->wave_count * sizeof *rows->count);
-}
-
-static uint32_t *bucket_of(const struct own_rows *rows, uint64_t key)
-{
-    return &rows->bucket[(key * UINT64_C(0x9e3779b97f4a7c15) >> 32) & rows->bucket_mask];
 }
 
 static float *change_of(const struct own_rows *rows, uint32_t change)
@@ -76,20 +98,15 @@ static uint64_t wave_of(const struct own_rows *rows, uint32_t change) { return r
  * first ones of their buckets, but for keys of other waves. */
 static void wave_drop(struct own_rows *rows, uint32_t place)
 {
-    for (uint32_t i = 0; i < rows->count[place]; i++) {
-        const uint32_t change = place * rows->wave_max + i;
-        uint32_t *at = bucket_of(rows, rows->key[change]);
-        while (*at != change) at = &rows->next[*at];
-        *at = rows->next[change];
-    }
+    for (uint32_t i = 0; i < rows->count[place]; i++) row_chain_take(&rows->chains, place * rows->wave_max + i);
     rows->count[place] = 0;
 }
 
 void own_rows_read(const struct own_rows *rows, uint64_t key, uint64_t level, const float *value, float *row)
 {
     memcpy(row, value, rows->floats * sizeof *row);
-    for (uint32_t c = *bucket_of(rows, key); c != ROW_NONE; c = rows->next[c]) {
-        if (rows->key[c] != key || wave_of(rows, c) < level) continue;
+    for (uint32_t c = *row_chain(&rows->chains, key); c != ROW_NONE; c = rows->chains.next[c]) {
+        if (rows->chains.key[c] != key || wave_of(rows, c) < level) continue;
         const float *change = change_of(rows, c);
         for (uint32_t i = 0; i < rows->floats; i++) row[i] += change[i];
     }
@@ -99,16 +116,15 @@ void own_rows_keep(struct own_rows *rows, uint64_t wave, uint64_t key, uint64_t 
                    const float *row)
 {
     const uint32_t place = (uint32_t)(wave % rows->wave_count);
-    uint32_t *at = bucket_of(rows, key);
+    struct row_chains *chains = &rows->chains;
+    uint32_t *at = row_chain(chains, key);
     own_rows_read(rows, key, level, value, rows->read);
     if (rows->wave[place] != wave) wave_drop(rows, place);
     rows->wave[place] = wave;
-    while (*at != ROW_NONE && (rows->key[*at] != key || wave_of(rows, *at) != wave)) at = &rows->next[*at];
+    while (*at != ROW_NONE && (chains->key[*at] != key || wave_of(rows, *at) != wave)) at = &chains->next[*at];
     if (*at == ROW_NONE) {
         CHECK(rows->count[place] < rows->wave_max);
-        *at = place * rows->wave_max + rows->count[place]++;
-        rows->next[*at] = ROW_NONE;
-        rows->key[*at] = key;
+        row_chain_put(chains, at, place * rows->wave_max + rows->count[place]++, key);
         memset(change_of(rows, *at), 0, rows->floats * sizeof *row);
     }
     float *change = change_of(rows, *at);
@@ -127,7 +143,7 @@ void own_rows_count(const struct own_rows *rows, uint64_t wave, const uint8_t *o
 {
     uint32_t all;
     const uint32_t begin = wave_begin(rows, wave, &all);
-    for (uint32_t i = 0; i < all; i++) count[owner_of[shard_of(rows->key[begin + i])]]++;
+    for (uint32_t i = 0; i < all; i++) count[owner_of[shard_of(rows->chains.key[begin + i])]]++;
 }
 
 void own_rows_write(const struct own_rows *rows, uint64_t wave, uint32_t table, const uint8_t *owner_of,
@@ -148,8 +164,8 @@ void own_rows_write(const struct own_rows *rows, uint64_t wave, uint32_t table, 
         at[o] = (uint8_t *)change[o] + floats_bytes(floats);
     }
     for (uint32_t i = 0; i < all; i++) {
-        const uint32_t o = owner_of[shard_of(rows->key[begin + i])];
-        *key[o]++ = rows->key[begin + i];
+        const uint32_t o = owner_of[shard_of(rows->chains.key[begin + i])];
+        *key[o]++ = rows->chains.key[begin + i];
         memcpy(change[o], change_of(rows, begin + i), rows->floats * sizeof(float));
         change[o] += rows->floats;
     }

@@ -17,13 +17,32 @@
 
 #include "engine/sync/sync.h"
 
+/* Changes of a table's rows by their keys: a hash table, whose buckets are chains of changes. */
+struct row_chains {
+    uint32_t *bucket, bucket_mask; /* a bucket's first change, or ROW_NONE       */
+    uint32_t *next;                /* [most changes]: the next one of the bucket */
+    uint64_t *key;                 /* likewise                                   */
+};
+/* For at most `most` changes. While the layout only counts bytes, `chains` is not used. */
+void row_chains_layout(struct row_chains *chains, struct layout *l, size_t most);
+void row_chains_clear(struct row_chains *chains);
+/* The first link of the chain in which changes of the key are. */
+static inline uint32_t *row_chain(const struct row_chains *chains, uint64_t key)
+{
+    return &chains->bucket[(key * UINT64_C(0x9e3779b97f4a7c15) >> 32) & chains->bucket_mask];
+}
+/* Puts a change where *link points, before what is there; takes one out. */
+void row_chain_put(struct row_chains *chains, uint32_t *link, uint32_t change, uint64_t key);
+void row_chain_take(struct row_chains *chains, uint32_t change);
+
+/* Waves whose own changes are kept, at clock distance D. With the first update of wave w, minibatches of wave
+ * w - 1 may still be under way, whose rows have at least the rounds below w - D - 2. */
+#define OWN_WAVES(D) ((uint64_t)(D) + 3)
 /* Own changes of a table's rows, for own_rows_*. Change c is one of wave[c / wave_max]. */
 struct own_rows {
-    uint32_t floats, wave_max, wave_count; /* of a span; rows that a wave changes at most; waves that are kept */
-    uint32_t *bucket, bucket_mask;         /* by keys: a bucket's first change, or ROW_NONE                    */
-    uint32_t *next;                        /* [wave_count * wave_max]: in its bucket, in order of waves        */
-    uint64_t *key;                         /* likewise                                                         */
-    float *change;                         /* likewise, [floats]                                               */
+    uint32_t floats, wave_max, wave_count; /* of a span; rows that a wave changes at most; OWN_WAVES           */
+    struct row_chains chains;              /* in order of waves                                                */
+    float *change;                         /* [wave_count * wave_max, floats]                                  */
     uint64_t *wave;                        /* [wave_count]: of wave w at w % wave_count; UINT64_MAX: of none   */
     uint32_t *count;                       /* likewise: its changed rows                                       */
     float *read;                           /* [floats]                                                         */

@@ -144,40 +144,35 @@ static status list_give(struct card_device *d, void *to, const void *from, uint6
 }
 /* Before a forward pass: copies the keys, and what the ticket says of them. These copies are not written
  * down, for the number of keys differs each time. */
-static status keys_give(struct card_device *d, const struct op_context *c, struct card_slot *slot)
+static status keys_give(struct card_device *d, const struct op_context *c, struct card_slot *slot, uint64_t *bytes)
 {
     struct card_stage *s = d->stage;
     const struct micro_batch *m = c->batch;
-    uint64_t bytes = 0;
-    if (s->crossing.reads_keys) TRY(list_give(d, slot->batch.key, m->key, m->key_count * sizeof *m->key, &bytes));
+    if (s->crossing.reads_keys) TRY(list_give(d, slot->batch.key, m->key, m->key_count * sizeof *m->key, bytes));
     if (s->rows.table_count > 0) {
-        TRY(list_give(d, slot->batch.key_home, m->key_home, m->key_count * sizeof *m->key_home, &bytes));
-        if (m->value != NULL) TRY(list_give(d, slot->batch.value, m->value, m->key_count * sizeof *m->value, &bytes));
-        TRY(card_rows_forward(&s->rows, &d->work, &s->stream_rows[d->index], c, &slot->ticket, &bytes));
+        TRY(list_give(d, slot->batch.key_home, m->key_home, m->key_count * sizeof *m->key_home, bytes));
+        if (m->value != NULL) TRY(list_give(d, slot->batch.value, m->value, m->key_count * sizeof *m->value, bytes));
+        TRY(card_rows_forward(&s->rows, &d->work, &s->stream_rows[d->index], c, &slot->ticket, bytes));
     }
-    /* Relaxed: a figure. */
-    if (c->training) atomic_fetch_add_explicit(&s->shared_other, bytes, memory_order_relaxed);
     return ST_OK;
 }
 
-/* Before a forward pass: what the host tells of the micro-batch's structures. Not written down either. */
-static status words_give(struct card_device *d, const struct op_context *c, struct card_slot *slot)
+/* Before a forward pass: what the host tells of the micro-batch's structures, and in *bytes how much. Not
+ * written down either. The host's words stay until the pass has ended. */
+static status words_give(struct card_device *d, const struct op_context *c, struct card_slot *slot, uint64_t *bytes)
 {
-    struct card_stage *s = d->stage;
-    uint64_t bytes = 0;
+    const struct card_stage *s = d->stage;
     for (uint32_t i = s->extent->forward_begin; i < s->extent->forward_end; i++) {
         uint32_t *host = slot->micro_words_host[i];
         if (host == NULL) continue;
         const size_t words = gpu_micro_words_fill(s->gpu, c, &s->graph->nodes[i], slot->micro_lists, host);
-        TRY(gpu_copy(d->work.gpu, d->work.stream, slot->micro_words[i], host, words * sizeof *host));
-        bytes += words * sizeof *host;
+        TRY(list_give(d, slot->micro_words[i], host, words * sizeof *host, bytes));
     }
-    /* Relaxed: a figure. */
-    if (c->training) atomic_fetch_add_explicit(&s->shared_other, bytes, memory_order_relaxed);
     return ST_OK;
 }
 
-static void moved_count(struct card_stage *s, bool is_forward, uint32_t examples)
+/* keys_bytes: of keys and words. */
+static void moved_count(struct card_stage *s, bool is_forward, uint32_t examples, uint64_t keys_bytes)
 {
     const struct card_moved *an_example = is_forward ? &s->forward_example : &s->backward_example,
                             *a_micro = is_forward ? &s->forward_micro : &s->backward_micro;
@@ -186,7 +181,7 @@ static void moved_count(struct card_stage *s, bool is_forward, uint32_t examples
                               memory_order_relaxed);
     atomic_fetch_add_explicit(&s->shared_behind, an_example->behind_bytes * examples + a_micro->behind_bytes,
                               memory_order_relaxed);
-    atomic_fetch_add_explicit(&s->shared_other, an_example->other_bytes * examples + a_micro->other_bytes,
+    atomic_fetch_add_explicit(&s->shared_other, an_example->other_bytes * examples + a_micro->other_bytes + keys_bytes,
                               memory_order_relaxed);
 }
 
@@ -274,12 +269,13 @@ static status card_submit(struct device *device, const struct op_context *c, con
     const bool is_forward = nodes->pass == PASS_FORWARD;
     struct op_context card;
     slot_set(d, slot, c, lane_of(c), &card);
-    status st = is_forward ? keys_give(d, c, slot) : ST_OK;
-    if (st == ST_OK && is_forward) st = words_give(d, c, slot);
+    uint64_t bytes = 0;
+    status st = is_forward ? keys_give(d, c, slot, &bytes) : ST_OK;
+    if (st == ST_OK && is_forward) st = words_give(d, c, slot, &bytes);
     if (st == ST_OK) st = pass_submit(d, c, &card, slot, nodes, count);
     if (st == ST_OK) st = finish(d);
     if (st != ST_OK) return submit_failed(d, st, c, is_forward);
-    if (c->training) moved_count(s, is_forward, c->batch->example_count);
+    if (c->training) moved_count(s, is_forward, c->batch->example_count, bytes);
     return ST_OK;
 }
 
@@ -292,10 +288,11 @@ status card_device_repeat(struct device *device, const struct op_context *c, con
     if (count == 0) return ST_OK;
     slot_set(d, slot, c, 0, &card);
     TRY(gpu_copy(d->work.gpu, d->work.stream, slot->now, slot->now_host, d->stage->now_bytes));
-    /* The words are the same each time: who overwrites them while they are copied changes nothing. */
     for (uint32_t i = 0; i < times; i++) {
-        TRY(words_give(d, c, slot));
+        uint64_t told = 0;
+        TRY(words_give(d, c, slot, &told));
         TRY(nodes_give(d, &card, nodes, count));
+        if (told > 0) TRY(finish(d)); /* as after every pass: the words are written anew */
     }
     return finish(d);
 }
