@@ -57,6 +57,7 @@ struct product_place {
  * if there are any, come before those that multiply. */
 struct bf16_products {
     uint32_t rows;                                         /* multiplied at a time: a piece begins at a multiple */
+    uint32_t cols;                                         /* of a piece, most                                   */
     void (*cut)(struct product *p, uint32_t members);      /* sets pack_count, pack_panels and packed_floats      */
     void (*pack)(const struct product *p, uint32_t piece); /* packs a piece                                       */
     void (*piece)(const struct product *p, struct product_place at, void *scratch);

@@ -20,6 +20,9 @@ static size_t words(size_t count)
     return even > tiles ? even : tiles;
 }
 
+/* Words of a left factor, which only tiles have packed: whole strips (isa/bf16/strip_amx.h). */
+static size_t strips(size_t rows, size_t terms) { return (rows + 31) / 32 * 32 * ((terms + 31) / 32 * 16); }
+
 /* Room for the packed factors of the pass that needs more, in any way of packing. */
 static void fc_scratch(const struct graph *g, const struct graph_node *n, struct cpu_scratch *most)
 {
@@ -29,8 +32,10 @@ static void fc_scratch(const struct graph *g, const struct graph_node *n, struct
     if (attr.precision != PRECISION_BF16) return;
     size_t K = g->tensors[g->args[n->arg_begin]].cols / attr.groups, N = attr.units;
     size_t panels_K = (K + FC_PANEL_MAX - 1) / FC_PANEL_MAX, panels_N = (N + FC_PANEL_MAX - 1) / FC_PANEL_MAX;
-    RAISE(most->packed_floats, panels_N * words(K) * FC_PANEL_MAX);
-    RAISE(most->packed_floats, (panels_N * attr.groups * words(g->header->micro) + panels_K * words(N)) * FC_PANEL_MAX);
+    size_t B = g->header->micro, G = attr.groups;
+    RAISE(most->packed_floats, panels_N * words(K) * FC_PANEL_MAX + G * strips(B, K));
+    RAISE(most->packed_floats,
+          (panels_N * G * words(B) + panels_K * words(N)) * FC_PANEL_MAX + G * (strips(K, B) + strips(B, N)));
 }
 
 static void interact_scratch(const struct graph *g, const struct graph_node *n, struct cpu_scratch *most)

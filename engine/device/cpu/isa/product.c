@@ -582,8 +582,8 @@ void KERNEL(product_piece)(const struct product *p, uint32_t piece, void *scratc
 #define PIECES_EACH_TILES 4u
 void KERNEL(product_cut)(struct product *p, uint32_t members)
 {
-    uint32_t col_chunks = divide_up(
-        p->cols, (p->end == PRODUCT_ADDS && p->lane_terms == 0) || p->bf16 != NULL ? ADDS_COLS : PRODUCT_COLS);
+    uint32_t cols_most = p->end == PRODUCT_ADDS && p->lane_terms == 0 ? ADDS_COLS : PRODUCT_COLS,
+             col_chunks = divide_up(p->cols, p->bf16 != NULL ? p->bf16->cols : cols_most);
     /* A right factor that is packed already can be cut by columns as well:
      * few rows would not keep all members busy. */
     if (p->whole != NULL && members > 1 && divide_up(p->rows, TILE) < PIECES_EACH * members)

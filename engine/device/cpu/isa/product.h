@@ -58,8 +58,10 @@ struct product {
     bool keeps;                  /* F32: whether what a piece has packed is left for the next; BF16: members > 1 */
     /* BF16 */
     bool is_pairs;        /* cpu_work.bf16_pairs                                                                 */
-    uint32_t pack_count;  /* F32: 0 */
+    uint32_t pack_count;  /* pieces of packing: of the right factor, then of the left one; F32: 0 */
+    uint32_t right_packs; /* of these, the right factor's; 0: each piece packs the blocks that it multiplies */
     uint32_t pack_panels; /* of a piece of packing, most */
+    size_t left_at;       /* of packed: where the left factor begins, if it is packed before */
     size_t packed_floats;
     float *packed; /* [packed_floats], 64-byte aligned: set between product_cut() and product_pack()        */
 };

@@ -140,8 +140,14 @@ ALWAYS_INLINE void vf_fma_into_splat(vf *sum, const float *number, vf b)
 
 /* A word is two numbers in bfloat16: *sum += the products of the words' numbers, of the upper ones first.
  * Sums and numbers below 2^-126 count as zeros. Without the instruction nothing calls this. */
-#ifdef __AVX512BF16__
+#ifdef AMX_MODEL
 #define HAS_PAIRS 1
+#elif defined(__AVX512BF16__)
+#define HAS_PAIRS 1
+#else
+#define HAS_PAIRS 0
+#endif
+#ifdef __AVX512BF16__
 ALWAYS_INLINE void vf_pairs_into(vf *sum, vf a, vf b) { __asm__("vdpbf16ps %2, %1, %0" : "+v"(*sum) : "v"(a), "v"(b)); }
 ALWAYS_INLINE vf vf_word_splat(const float *word)
 {
@@ -150,7 +156,6 @@ ALWAYS_INLINE vf vf_word_splat(const float *word)
     return (vf)_mm512_set1_epi32(bits);
 }
 #else
-#define HAS_PAIRS 0
 ALWAYS_INLINE void vf_pairs_into(vf *sum, vf a, vf b) { *sum += a + b; }
 ALWAYS_INLINE vf vf_word_splat(const float *word) { return vf_splat(*word); }
 #endif

@@ -1,5 +1,5 @@
-/* The kernels of products by the matrix unit, with tiles that are memory, on any processor with AVX512_BF16:
- * to the bit their sums in plain C, whatever the shape and the team. */
+/* The kernels of products by the matrix unit, with tiles that are memory, on any processor with AVX-512: to
+ * the bit their sums in plain C, whatever the shape and the team. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,13 +13,14 @@
 #define ISA amx
 #define AMX_MODEL
 #pragma GCC push_options
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,fma")
+#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,fma")
 #include "engine/device/cpu/isa/bf16/block_amx.c"
+#include "engine/device/cpu/isa/bf16/product_bf16.c"
 #pragma GCC pop_options
 
 bool __real_isa_runs_here(enum isa isa);
 bool __wrap_isa_runs_here(enum isa isa);
-bool __wrap_isa_runs_here(enum isa isa) { return __real_isa_runs_here(isa == ISA_amx ? ISA_avx512bf16 : isa); }
+bool __wrap_isa_runs_here(enum isa isa) { return __real_isa_runs_here(isa == ISA_amx ? ISA_avx512 : isa); }
 
 static void block__shapes__equal_sums_in_plain_c_to_the_bit(void **state)
 {

@@ -1,201 +1,106 @@
 /* A block of terms of a product in bfloat16 by the matrix unit (amx.h); product_bf16.c goes through the
  * blocks.
  *
- *     right   packed[panel][group of terms][step][PANEL]      a step is a word of two terms; sixteen steps of half a
- *     left    [step / 16][row][16 words]                      panel are a tile, and sixteen rows of a strip too
+ *     right   [panel][step][PANEL]                       pack_bf16.h: sixteen steps of half a panel are a tile
+ *     left    [strip][step / 16][row of 32][16 words]    strip_amx.h: packed before, or here, a strip at a time
  *
- *     block: rows x columns       for each strip of 32 rows, packed (32 KiB, stay in L1)
- *                                     for each panel (512 KiB together, stay in L2): 2 x 2 tiles of sums, 4 products
- *                                     for 4 loads
+ *     block: rows x columns        for each strip of 32 rows (32 KiB, stay in L1)
+ *                                      for each panel (256 KiB together, stay in L2): 2 x 2 tiles of sums, 4 products
+ *                                      for 4 loads
  *
  * Four products keep the unit busy for most of the time that their loads leave. Meanwhile the core brings the
- * previous panel's sums to their end, row after row, until the unit's new sums are stored in their place. The
- * core also packs a part of the next strip, beside this one.
+ * previous panel's sums to their end, row after row, until the unit's new sums are stored in their place, and
+ * asks for the lines where this panel's sums go. The core does nothing else: what it packs beside the unit
+ * costs as much as what it packs before.
  *
  * An element's terms are added 32 at a time, in the order of TILE_ADD, from the first term of each group on;
  * zeros fill up a group's last 32. */
 #include "engine/device/cpu/isa/bf16/amx.h"
-#include "engine/device/cpu/isa/bf16/pack_bf16.h"
+#include "engine/device/cpu/isa/bf16/strip_amx.h"
 
 #if HAS_TILES
 
 #define TILE_FLOATS (16 * 16)
-#define STRIP_STEP  (2 * TILE_FLOATS) /* floats of a strip's AMX_STEPS steps */
-#define STRIP       (PRODUCT_TERMS / AMX_TERMS * STRIP_STEP)
 #define SUMS        (BF16_ROWS * PANEL) /* floats of a strip's sums with a panel */
-_Static_assert(VF == 16 && 2 * BLOCK_STEPS == PRODUCT_TERMS && 2 * STRIP <= PRODUCT_TERMS * PRODUCT_LEFT &&
+_Static_assert(VF == 16 && 2 * BLOCK_STEPS == PRODUCT_TERMS &&
+                   PRODUCT_TERMS / AMX_TERMS * STRIP_STEP <= PRODUCT_TERMS * PRODUCT_LEFT &&
                    SUMS * sizeof(float) <= PRODUCT_TILE_BYTES,
                "scratch");
 
-/* A strip that is being packed, unit after unit. A unit is a row's terms of one tile, or, where rows lie
- * side by side, a quarter of a tile. */
-struct strip {
-    const float *left;
-    size_t left_row, left_term;
-    uint32_t rows, terms;
-    float *to;
-    uint32_t row, term, part; /* of the next unit */
-    uint32_t units;           /* left */
-    float *words;             /* [TILE_FLOATS]: a tile on its way, where rows lie side by side */
-};
-#define PARTS 4u /* of such a tile: the first two pack its terms, the others transpose it */
-
-static struct strip strip_of(const struct product *p, const float *left, uint32_t rows, uint32_t terms, float *to,
-                             float *words)
-{
-    struct strip s = {.left = left,
-                      .left_row = p->left_row,
-                      .left_term = p->left_term,
-                      .rows = rows,
-                      .terms = terms,
-                      .to = to,
-                      .words = words};
-    s.units = (p->left_term == 1 ? rows : (rows + VF - 1) / VF * PARTS) * ((terms + AMX_TERMS - 1) / AMX_TERMS);
-    return s;
-}
-
-static uint32_t least(uint32_t one, uint32_t other) { return one < other ? one : other; }
-
-/* Units of one row, side by side. */
-static void units_along(struct strip *s, uint32_t count)
-{
-    const float *from = s->left + s->row * s->left_row + s->term, *ahead = from + LEFT_ROWS_AHEAD * s->left_row;
-    float *to = s->to + s->term / AMX_TERMS * STRIP_STEP + s->row * VF;
-    uint32_t whole = least(count, (s->terms - s->term) / AMX_TERMS);
-    for (uint32_t i = 0; i < whole; i++, from += AMX_TERMS, ahead += AMX_TERMS, to += STRIP_STEP) {
-        prefetch_read(ahead);
-        prefetch_read(ahead + VF);
-        vf_store(to, vf_pairs_along(vf_load(from), vf_load(from + VF)));
-    }
-    s->term += whole * AMX_TERMS;
-    uint32_t left = s->terms - s->term;
-    if (whole < count && left > 0) {
-        prefetch_read(ahead);
-        prefetch_read(ahead + left - 1);
-        vf_store(to, vf_pairs_along(vf_load_upto(from, left), vf_load_or_zero(from + VF, left > VF ? left - VF : 0)));
-        s->term = s->terms;
-        whole++;
-    }
-    if (s->term == s->terms) s->term = 0, s->row++;
-    s->units -= whole;
-}
-
-/* One unit. */
-static void unit_across(struct strip *s)
-{
-    s->units--;
-    if (s->part < PARTS / 2) {
-        const uint32_t begin = s->part * (AMX_TERMS / 2), terms = s->terms - s->term, rows = s->rows - s->row;
-        const float *from = s->left + (s->term + begin) * s->left_term + s->row;
-        float *words = s->words + begin / 2 * VF;
-        for (uint32_t t = begin; t < begin + AMX_TERMS / 2; t += 2, from += 2 * s->left_term, words += VF) {
-            vf term = t < terms ? vf_load_upto(from, rows) : (vf){0},
-               next = t + 1 < terms ? vf_load_upto(from + s->left_term, rows) : (vf){0};
-            prefetch_far(from + BF16_ROWS);
-            prefetch_far(from + BF16_ROWS + s->left_term);
-            vf_store(words, vf_pairs_across(term, next));
-        }
-        s->part++;
-        return;
-    }
-    const uint32_t begin = (s->part - PARTS / 2) * (VF / 2);
-    words_transpose(s->to + s->term / AMX_TERMS * STRIP_STEP + (s->row + begin) * VF, VF, s->words + begin, VF / 2);
-    s->part = (s->part + 1) % PARTS;
-    if (s->part == 0 && (s->row += VF) >= s->rows) s->row = 0, s->term += AMX_TERMS;
-}
-
-/* Rows of a panel's width that will be needed. */
+/* Rows of a panel's width to be asked for, one a row of sums; `row` 0: nothing, the same line again. */
 struct ask {
     const float *at;
     size_t row;
-    uint32_t rows;
 };
+static const float no_lines[PANEL] __attribute__((aligned(64)));
 
-/* The core's work while the unit multiplies. */
+/* The core's work while the unit multiplies a panel. */
 struct side {
-    /* the end of the previous panel's sums */
-    enum tile_end end;
+    /* the end of the panel before */
+    uint32_t rows; /* 0: none */
     const float *sums;
     float *result;
+    size_t result_row;
     const float *bias, *output;
-    size_t result_row, output_row;
-    uint32_t rows, rows_each; /* left, and in a step */
-    /* to ask for: where this panel's sums go, to be written; outputs that they meet and the next
-     * panel's waiting sums, to be read */
+    size_t output_row;
+    /* where this panel's sums go, to be written; outputs that they meet, and the next panel's waiting sums */
     struct ask write, read[2];
-    uint32_t ask_each;
-    /* the next strip */
-    struct strip strip;
-    uint32_t units, units_each; /* left in this panel, and in a step */
 };
 
-#define END_ROWS(expression)                                                                                           \
-    for (uint32_t r = 0; r < rows; r++) {                                                                              \
-        _Pragma("GCC unroll 2") for (uint32_t v = 0; v < PANEL; v += VF)                                               \
-        {                                                                                                              \
-            float *to = result + v;                                                                                    \
-            vf s = vf_load(sums + v);                                                                                  \
-            vf_store(to, expression);                                                                                  \
-        }                                                                                                              \
-        sums += PANEL, result += side->result_row, output += side->output_row;                                         \
-    }
-static void ends_run(struct side *side, uint32_t rows)
+/* Brings a row of the panel before to its end. */
+ALWAYS_INLINE void row_end(struct side *side, const enum tile_end end)
 {
-    const float *sums = side->sums, *bias = side->bias, *output = side->output;
-    float *result = side->result;
-    switch (side->end) {
-    case TILE_BIAS: END_ROWS(s + vf_load(bias + v)) break;
-    case TILE_BIAS_RELU: END_ROWS(vf_activation(ACT_RELU, 0, s + vf_load(bias + v))) break;
-    case TILE_SLOPE_RELU: END_ROWS(vf_activation_grad(ACT_RELU, 0, vf_load(output + v), s)) break;
-    case TILE_ADDS: END_ROWS(vf_load(to) + s) break;
-    default: END_ROWS(s) break;
+#pragma GCC unroll 2
+    for (uint32_t v = 0; v < PANEL; v += VF) {
+        vf sum = vf_load(side->sums + v);
+        if (end == TILE_BIAS || end == TILE_BIAS_RELU) sum += vf_load(side->bias + v);
+        if (end == TILE_BIAS_RELU) sum = vf_activation(ACT_RELU, 0, sum);
+        if (end == TILE_SLOPE_RELU) sum = vf_activation_grad(ACT_RELU, 0, vf_load(side->output + v), sum);
+        if (end == TILE_ADDS) sum = vf_load(side->result + v) + sum;
+        vf_store(side->result + v, sum);
     }
-    side->sums = sums, side->result = result, side->output = output;
-    side->rows -= rows;
+    side->sums += PANEL;
+    side->result += side->result_row;
+    if (end == TILE_SLOPE_RELU) side->output += side->output_row;
 }
 
-static void units_run(struct strip *strip, uint32_t count)
+ALWAYS_INLINE void row_ask(struct side *side)
 {
-    const uint32_t end = strip->units - count;
-    while (strip->units > end)
-        if (strip->left_term == 1)
-            units_along(strip, strip->units - end);
-        else
-            unit_across(strip);
-}
-
-ALWAYS_INLINE void side_step(struct side *side)
-{
-    if (side->rows > 0) ends_run(side, least(side->rows, side->rows_each));
-    for (uint32_t i = 0; i < side->ask_each; i++) {
-        if (side->write.rows > 0) {
-            prefetch_write(side->write.at);
-            prefetch_write(side->write.at + VF);
-            side->write.at += side->write.row, side->write.rows--;
-        }
-        for (uint32_t k = 0; k < 2; k++) {
-            struct ask *read = &side->read[k];
-            if (read->rows == 0) continue;
-            prefetch_read(read->at);
-            prefetch_read(read->at + VF);
-            read->at += read->row, read->rows--;
-        }
-    }
-    if (side->units > 0) {
-        uint32_t count = least(side->units, side->units_each);
-        side->units -= count;
-        units_run(&side->strip, count);
+    prefetch_write(side->write.at);
+    prefetch_write(side->write.at + VF);
+    side->write.at += side->write.row;
+#pragma GCC unroll 2
+    for (uint32_t i = 0; i < 2; i++) {
+        prefetch_read(side->read[i].at);
+        prefetch_read(side->read[i].at + VF);
+        side->read[i].at += side->read[i].row;
     }
 }
 
-/* Spreads the core's work over the steps of a panel; the next strip is to be packed after `panels` panels. */
-static void side_share(struct side *side, uint32_t rows, uint32_t panels, uint32_t steps)
+#define END_CASE(name)                                                                                                 \
+    case name:                                                                                                         \
+        for (uint32_t r = 0; r < side->rows; r++) row_end(side, name);                                                 \
+        break;
+static void rows_end(struct side *side, enum tile_end end)
 {
-    side->rows_each = (side->rows + steps - 1) / steps;
-    side->ask_each = (rows + steps - 1) / steps;
-    side->units = (side->strip.units + panels - 1) / panels;
-    side->units_each = (side->units + steps - 1) / steps;
+    switch (end) {
+        END_CASE(TILE_BIAS)
+        END_CASE(TILE_BIAS_RELU)
+        END_CASE(TILE_SLOPE_RELU)
+        END_CASE(TILE_ADDS)
+        END_CASE(TILE_WAITS)
+    case TILE_BY_PARTS: break;
+    }
+    side->rows = 0;
 }
+
+/* A strip with a panel: to [32, PANEL] = sums (NULL: zeros) + strip x panel. */
+struct visit {
+    const float *strip, *panel, *sums;
+    uint32_t steps; /* of tiles */
+    float *to;
+    size_t to_row;
+};
 
 ALWAYS_INLINE void tiles_begin(const bool has_rows, const bool has_cols, const float *sums)
 {
@@ -212,130 +117,168 @@ ALWAYS_INLINE void tiles_begin(const bool has_rows, const bool has_cols, const f
     }
 }
 
-/* to [rows, columns] = sums (NULL: zeros) + strip x panel; rows and columns of one tile, or of two. */
-ALWAYS_INLINE void tiles_multiply(const bool has_rows, const bool has_cols, const float *strip, const float *panel,
-                                  uint32_t steps, const float *sums, float *to, size_t to_row, struct side *side)
+ALWAYS_INLINE void tiles_step(const bool has_rows, const bool has_cols, const float *strip, const float *panel)
 {
-    tiles_begin(has_rows, has_cols, sums);
-    for (uint32_t step = 0; step < steps; step++, strip += STRIP_STEP, panel += AMX_STEPS * PANEL) {
-        TILE_LOAD(4, strip, VF);
-        TILE_LOAD_ONCE(6, panel, PANEL);
-        TILE_ADD(0, 4, 6);
-        if (has_cols) {
-            TILE_LOAD_ONCE(7, panel + VF, PANEL);
-            TILE_ADD(1, 4, 7);
-        }
-        if (has_rows) {
-            TILE_LOAD(5, strip + TILE_FLOATS, VF);
-            TILE_ADD(2, 5, 6);
-            if (has_cols) TILE_ADD(3, 5, 7);
-        }
-        side_step(side);
+    TILE_LOAD(4, strip, VF);
+    TILE_LOAD_ONCE(6, panel, PANEL);
+    TILE_ADD(0, 4, 6);
+    if (has_cols) {
+        TILE_LOAD_ONCE(7, panel + VF, PANEL);
+        TILE_ADD(1, 4, 7);
     }
+    if (has_rows) {
+        TILE_LOAD(5, strip + TILE_FLOATS, VF);
+        TILE_ADD(2, 5, 6);
+        if (has_cols) TILE_ADD(3, 5, 7);
+    }
+}
+
+ALWAYS_INLINE void tiles_end(const bool has_rows, const bool has_cols, float *to, size_t to_row)
+{
     TILE_STORE(0, to, to_row);
     if (has_cols) TILE_STORE(1, to + VF, to_row);
     if (has_rows) TILE_STORE(2, to + VF * to_row, to_row);
     if (has_rows && has_cols) TILE_STORE(3, to + VF * to_row + VF, to_row);
 }
 
-static void strip_multiply(uint32_t rows, uint32_t cols, const float *strip, const float *panel, uint32_t steps,
-                           const float *sums, float *to, size_t to_row, struct side *side)
+/* All four tiles, beside them the end of a whole panel's rows (or, with `has_end` false, of none). */
+ALWAYS_INLINE void tiles_whole(const struct visit *visit, struct side *side_in, const bool has_end,
+                               const enum tile_end end)
 {
-    if (rows > VF && cols > VF)
-        tiles_multiply(true, true, strip, panel, steps, sums, to, to_row, side);
-    else if (rows > VF)
-        tiles_multiply(true, false, strip, panel, steps, sums, to, to_row, side);
-    else if (cols > VF)
-        tiles_multiply(false, true, strip, panel, steps, sums, to, to_row, side);
-    else
-        tiles_multiply(false, false, strip, panel, steps, sums, to, to_row, side);
+    struct side side = *side_in;
+    const float *strip = visit->strip, *panel = visit->panel;
+    const uint32_t steps = visit->steps, each = (BF16_ROWS + steps - 1) / steps;
+    tiles_begin(true, true, visit->sums);
+    for (uint32_t step = 0, row = 0; step < steps; step++, strip += STRIP_STEP, panel += AMX_STEPS * PANEL) {
+        tiles_step(true, true, strip, panel);
+        for (uint32_t i = 0; i < each && row < BF16_ROWS; i++, row++) {
+            row_ask(&side);
+            if (has_end && row < side.rows) row_end(&side, end);
+        }
+    }
+    tiles_end(true, true, visit->to, visit->to_row);
+    side_in->rows = 0;
 }
 
-/* A block's factors, packed or about to be, and where its results are. */
+typedef void visit_whole(const struct visit *visit, struct side *side);
+#define VISIT_WHOLE(name, has_end, end)                                                                                \
+    static __attribute__((noinline)) void name(const struct visit *visit, struct side *side)                           \
+    {                                                                                                                  \
+        tiles_whole(visit, side, has_end, end);                                                                        \
+    }
+VISIT_WHOLE(visit_alone, false, TILE_WAITS)
+VISIT_WHOLE(visit_waits, true, TILE_WAITS)
+VISIT_WHOLE(visit_bias, true, TILE_BIAS)
+VISIT_WHOLE(visit_bias_relu, true, TILE_BIAS_RELU)
+VISIT_WHOLE(visit_slope_relu, true, TILE_SLOPE_RELU)
+VISIT_WHOLE(visit_adds, true, TILE_ADDS)
+
+/* Fewer tiles. */
+ALWAYS_INLINE void tiles_part(const struct visit *visit, const bool has_rows, const bool has_cols)
+{
+    const float *strip = visit->strip, *panel = visit->panel;
+    tiles_begin(has_rows, has_cols, visit->sums);
+    for (uint32_t step = 0; step < visit->steps; step++, strip += STRIP_STEP, panel += AMX_STEPS * PANEL)
+        tiles_step(has_rows, has_cols, strip, panel);
+    tiles_end(has_rows, has_cols, visit->to, visit->to_row);
+}
+
+static void visit_run(uint32_t rows, uint32_t cols, const struct visit *visit, enum tile_end end, struct side *side)
+{
+    static visit_whole *const wholes[] = {[TILE_WAITS] = visit_waits,
+                                          [TILE_BIAS] = visit_bias,
+                                          [TILE_BIAS_RELU] = visit_bias_relu,
+                                          [TILE_SLOPE_RELU] = visit_slope_relu,
+                                          [TILE_ADDS] = visit_adds};
+    if (rows > VF && cols > VF) {
+        (side->rows > 0 ? wholes[end] : visit_alone)(visit, side);
+        return;
+    }
+    rows_end(side, end);
+    if (rows > VF)
+        tiles_part(visit, true, false);
+    else if (cols > VF)
+        tiles_part(visit, false, true);
+    else
+        tiles_part(visit, false, false);
+}
+
+/* A block's factors, and where its results are. */
 struct amx_block {
     const struct product *p;
     struct product_place at;
     struct terms of;
     const struct bf16_arrays *to;
-    const float *left, *right, *output; /* right: packed */
+    const float *right, *output; /* right: packed */
     float *result;
-    size_t panel_words;
-    uint32_t panels;
     enum tile_end end;
 };
 
-/* Multiplies a strip by panel c; the sums end or wait. */
-static void panel_multiply(const struct amx_block *b, uint32_t r, uint32_t rows, uint32_t c, struct side *side)
+/* Multiplies the strip of rows [r, r + rows) by panel c; the sums end or wait. */
+static void panel_multiply(const struct amx_block *b, const float *strip, uint32_t r, uint32_t rows, uint32_t c,
+                           struct side *side)
 {
     const struct product *p = b->p;
     const struct product_place *at = &b->at;
-    uint32_t col = c * PANEL, cols = least(at->cols - col, PANEL), steps = steps_of(b->of.count, true) / AMX_STEPS;
-    uint32_t number = r / BF16_ROWS * b->panels + c;
+    const uint32_t col = c * PANEL, cols = at->cols - col < PANEL ? at->cols - col : PANEL;
+    const uint32_t number = r / BF16_ROWS * panels_of(at->cols) + c;
     float *waiting = b->to->waiting + (size_t)number * SUMS, *tile = b->to->tile,
           *result = b->result + r * p->result_row + col;
-    const float *strip = b->to->left + r / BF16_ROWS % 2 * STRIP, *sums = b->of.is_first ? NULL : waiting;
     const float *output = b->output != NULL ? b->output + r * p->output_row + col : NULL;
-    bool is_whole = b->of.is_last && cols == PANEL && b->end != TILE_BY_PARTS;
-    side->write = (struct ask){b->of.is_last ? result : waiting, b->of.is_last ? p->result_row : PANEL,
-                               is_whole || (!b->of.is_last && b->of.is_first) ? rows : 0};
-    side->read[0] = (struct ask){output, p->output_row, is_whole && output != NULL ? rows : 0};
-    side->read[1] = (struct ask){waiting + SUMS, PANEL, b->of.is_first ? 0 : rows};
-    side_share(side, rows, b->panels - c, steps);
-    if (!b->of.is_last) {
-        strip_multiply(rows, cols, strip, b->right + c * b->panel_words, steps, sums, waiting, PANEL, side);
-        return;
-    }
-    bool is_direct = is_whole && b->end == TILE_WAITS && rows % VF == 0;
-    strip_multiply(rows, cols, strip, b->right + c * b->panel_words, steps, sums, is_direct ? result : tile,
-                   is_direct ? p->result_row : PANEL, side);
-    if (is_direct) return;
+    const bool is_whole = b->of.is_last && cols == PANEL && b->end != TILE_BY_PARTS;
+    const bool is_direct = is_whole && b->end == TILE_WAITS && rows % VF == 0;
+    struct visit visit = {.strip = strip,
+                          .panel = b->right + c * panel_words_of(p, b->of),
+                          .sums = b->of.is_first ? NULL : waiting,
+                          .steps = steps_of(b->of.count, true) / AMX_STEPS,
+                          .to = !b->of.is_last ? waiting
+                                : is_direct    ? result
+                                               : tile,
+                          .to_row = is_direct ? p->result_row : PANEL};
+    const struct ask nothing = {no_lines, 0};
+    side->write = is_whole ? (struct ask){result, p->result_row} : nothing;
+    side->read[0] = is_whole && output != NULL ? (struct ask){output, p->output_row} : nothing;
+    side->read[1] = b->of.is_first ? nothing : (struct ask){waiting + SUMS, PANEL};
+    visit_run(rows, cols, &visit, b->end, side);
+    if (!b->of.is_last || is_direct) return;
     if (!is_whole) {
         KERNEL(product_finish)(p, at->group, tile, at->row + r, rows, at->col + col);
         return;
     }
+    side->rows = rows;
     side->sums = tile;
     side->result = result;
     side->bias = p->bias != NULL ? p->bias + at->col + col : NULL;
     side->output = output;
-    side->rows = rows;
 }
 
 void SET_KERNEL(product_bf16_block)(const struct product *p, struct product_place at, struct terms of,
                                     const struct bf16_arrays *to)
 {
-    size_t panel_words = packed_panel_words(p), steps_all = steps_of(p->terms, true);
-    const float *right = p->packed;
-    if (p->pack_count == 0)
-        right_pack_any(p, of, at.col, at.cols, p->packed, panel_words = (size_t)steps_of(of.count, true) * PANEL,
-                       to->col_sums);
-    else
-        right += at.col / PANEL * panel_words + (of.group * steps_all + steps_of(of.begin, true)) * PANEL;
+    const bool packs_right = p->right_packs == 0, packs_left = p->pack_count == p->right_packs;
+    if (packs_right) right_pack_any(p, of, at.col, at.cols, p->packed, panel_words_of(p, of), to->col_sums);
+    const float *left =
+        p->left + (at.group + of.group) * p->left_group + at.row * p->left_row + of.begin * p->left_term;
     struct amx_block b = {
         .p = p,
         .at = at,
         .of = of,
         .to = to,
-        .left = p->left + (at.group + of.group) * p->left_group + at.row * p->left_row + of.begin * p->left_term,
-        .right = right,
+        .right = packs_right ? p->packed : right_packed(p, of, at.col),
         .output = p->output != NULL ? p->output + at.group * p->output_group + at.row * p->output_row + at.col : NULL,
         .result = p->result + at.group * p->result_group + at.row * p->result_row + at.col,
-        .panel_words = panel_words,
-        .panels = (at.cols + PANEL - 1) / PANEL,
         .end = tile_end_of(p),
     };
-    struct side side = {.end = b.end, .result_row = p->result_row, .output_row = p->output_row};
+    struct side side = {.result_row = p->result_row, .output_row = p->output_row};
     uint32_t before = tiny_flush();
     tiles_open();
-    float words[TILE_FLOATS] __attribute__((aligned(64)));
-    side.strip = strip_of(p, b.left, least(at.rows, BF16_ROWS), of.count, to->left, words);
-    units_run(&side.strip, side.strip.units);
     for (uint32_t r = 0; r < at.rows; r += BF16_ROWS) {
-        uint32_t next = r + BF16_ROWS;
-        side.strip = strip_of(p, b.left + next * p->left_row, next < at.rows ? least(at.rows - next, BF16_ROWS) : 0,
-                              of.count, to->left + next / BF16_ROWS % 2 * STRIP, words);
-        for (uint32_t c = 0; c < b.panels; c++) panel_multiply(&b, r, least(at.rows - r, BF16_ROWS), c, &side);
+        const uint32_t rows = at.rows - r < BF16_ROWS ? at.rows - r : BF16_ROWS;
+        const float *strip = packs_left ? to->left : strip_packed(p, at.group, of, at.row + r);
+        if (packs_left) strips_pack(p, of, left + r * p->left_row, rows, to->left);
+        for (uint32_t c = 0; c < panels_of(at.cols); c++) panel_multiply(&b, strip, r, rows, c, &side);
     }
-    if (side.rows > 0) ends_run(&side, side.rows);
+    rows_end(&side, b.end);
     tiles_close();
     tiny_restore(before);
 }

@@ -130,16 +130,12 @@ static void panel_ask(const float *panel, uint32_t steps, uint32_t i, uint32_t p
 void SET_KERNEL(product_bf16_block)(const struct product *p, struct product_place at, struct terms of,
                                     const struct bf16_arrays *to)
 {
-    size_t panel_words = packed_panel_words(p), steps_all = steps_of(p->terms, p->is_pairs);
-    uint32_t panels = (at.cols + PANEL - 1) / PANEL, tiles = (at.rows + TILE - 1) / TILE,
-             steps = steps_of(of.count, p->is_pairs);
+    size_t panel_words = panel_words_of(p, of);
+    uint32_t panels = panels_of(at.cols), tiles = (at.rows + TILE - 1) / TILE, steps = steps_of(of.count, p->is_pairs);
     enum tile_end end = of.is_last ? tile_end_of(p) : TILE_WAITS;
-    bool is_own = p->pack_count == 0;
-    const float *right = p->packed;
-    if (is_own)
-        right_pack_any(p, of, at.col, at.cols, p->packed, panel_words = (size_t)steps * PANEL, to->col_sums);
-    else
-        right += at.col / PANEL * panel_words + (of.group * steps_all + steps_of(of.begin, p->is_pairs)) * PANEL;
+    bool is_own = p->right_packs == 0;
+    const float *right = is_own ? p->packed : right_packed(p, of, at.col);
+    if (is_own) right_pack_any(p, of, at.col, at.cols, p->packed, panel_words, to->col_sums);
     const float *left =
         p->left + (at.group + of.group) * p->left_group + at.row * p->left_row + of.begin * p->left_term;
     float *result = p->result + at.group * p->result_group + at.row * p->result_row + at.col;
@@ -148,8 +144,7 @@ void SET_KERNEL(product_bf16_block)(const struct product *p, struct product_plac
     struct terms after = of.is_last ? (struct terms){0} : terms_after(p, of);
     const float *left_after =
         p->left + (at.group + after.group) * p->left_group + at.row * p->left_row + after.begin * p->left_term;
-    const float *right_after = p->packed + at.col / PANEL * panel_words +
-                               (after.group * steps_all + steps_of(after.begin, p->is_pairs)) * PANEL;
+    const float *right_after = right_packed(p, after, at.col);
     struct bf16_tile tile = {.left = to->left,
                              .steps = steps,
                              .ahead = {.result_row = of.is_last ? p->result_row : PANEL, .output_row = p->output_row}};
@@ -185,7 +180,7 @@ void SET_KERNEL(product_bf16_block)(const struct product *p, struct product_plac
             else if (!of.is_last)
                 left_ask(p, left_after, at.rows < TILE ? at.rows : TILE, after.count, c, panels, tile.ahead.far);
             if (!of.is_last && !is_own)
-                panel_ask(right_after + c * panel_words, steps_of(after.count, p->is_pairs), i, tiles);
+                panel_ask(right_after + c * panel_words_of(p, after), steps_of(after.count, p->is_pairs), i, tiles);
             if (rows == TILE && cols == PANEL && end != TILE_BY_PARTS) {
                 bf16_wholes[p->left_term == 1][p->is_pairs](
                     &tile, end, of.is_last ? tile_result : waiting, of.is_last ? p->result_row : PANEL,

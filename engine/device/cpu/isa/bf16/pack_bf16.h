@@ -10,7 +10,10 @@
  *              + 1, t, and a fused multiply-add adds word times word, as exactly: the product of two bfloat16 has
  *              16 bits
  *
- *     right    packed[panel][group of terms][step][PANEL]     shared: panels are packed by pieces of their own before
+ *     right    packed[group of terms][block of terms][panel][step][PANEL]
+ *
+ * The right factor is packed before by pieces of their own, which all others share, or block after block by
+ * the piece that multiplies them.
  *
  * An odd last term gets a zero for partner. Tiles (amx.h) take pairs, sixteen steps of them at a time: zeros
  * fill the last ones up. */
@@ -61,6 +64,17 @@ ALWAYS_INLINE vf vf_pairs_across(vf low, vf high)
     const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
                                            21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
     return (vf)_mm512_permutexvar_epi16(order, (__m512i)_mm512_cvtne2ps_pbh(high, low));
+}
+#elif defined(AMX_MODEL)
+ALWAYS_INLINE vf vf_pairs_along(vf low, vf high)
+{
+    const __m512i upper = _mm512_set_epi16(63, 61, 59, 57, 55, 53, 51, 49, 47, 45, 43, 41, 39, 37, 35, 33, 31, 29, 27,
+                                           25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
+    return (vf)_mm512_permutex2var_epi16((__m512i)vf_bf16_round(low), upper, (__m512i)vf_bf16_round(high));
+}
+ALWAYS_INLINE vf vf_pairs_across(vf low, vf high)
+{
+    return (vf)((vu)vf_bf16_round(high) | (vu)vf_bf16_round(low) >> 16);
 }
 #else
 ALWAYS_INLINE vf vf_pairs_along(vf low, vf high) { return low + high; }
@@ -115,13 +129,25 @@ ALWAYS_INLINE void pack_across(float *words, size_t step_words, const float *ter
 /* Rows of a left factor between asking for their lines and packing them. */
 #define LEFT_ROWS_AHEAD 2u
 
-#define PIECE_COLS      (2 * PRODUCT_COLS) /* most columns of a piece */
 /* Most panels of a piece of packing: some KiB of a row where columns lie side by side. */
 #define PACK_PANELS 8u
 
-static inline size_t packed_panel_words(const struct product *p)
+static inline uint32_t panels_of(uint32_t cols) { return (cols + PANEL - 1) / PANEL; }
+
+/* Words of a panel of a block of terms. */
+static inline size_t panel_words_of(const struct product *p, struct terms of)
 {
-    return (size_t)p->term_groups * steps_of(p->terms, p->is_pairs) * PANEL;
+    return (size_t)steps_of(of.count, p->is_pairs) * PANEL;
+}
+/* Of a right factor that is packed before: its words, and the panel of a block from column `col` on. */
+static inline size_t right_words(const struct product *p)
+{
+    return (size_t)p->term_groups * steps_of(p->terms, p->is_pairs) * panels_of(p->cols) * PANEL;
+}
+static inline float *right_packed(const struct product *p, struct terms of, uint32_t col)
+{
+    size_t steps = (size_t)of.group * steps_of(p->terms, p->is_pairs) + steps_of(of.begin, p->is_pairs);
+    return p->packed + steps * panels_of(p->cols) * PANEL + col / PANEL * panel_words_of(p, of);
 }
 
 /* Packs a strip, terms x cols and at most ACROSS_VECTORS vectors wide, of a factor whose columns lie side by

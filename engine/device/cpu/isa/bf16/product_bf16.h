@@ -9,7 +9,8 @@
  * compilation for the set's vectors, as elsewhere. */
 #define SET_KERNEL(name) KERNEL_EXPAND(name, ISA)
 
-#define BF16_ROWS        (HAS_TILES ? 32u : TILE) /* bf16_products.rows */
+#define BF16_ROWS        (HAS_TILES ? 32u : TILE)                      /* bf16_products.rows */
+#define BF16_COLS        (HAS_TILES ? PRODUCT_COLS : 2 * PRODUCT_COLS) /* bf16_products.cols */
 
 /* Terms of a product: [begin, begin + count) of group `group`. */
 struct terms {
