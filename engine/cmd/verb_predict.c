@@ -162,7 +162,17 @@ static status header_put(struct predictions *p)
     return file_writer_put(&p->writer, "\n", 1);
 }
 
-static status words_take(void *writer, const char *line, size_t bytes) { return file_writer_put(writer, line, bytes); }
+static status words_take(void *context, uint64_t example, const char *line, size_t bytes)
+{
+    struct predictions *p = context;
+    if (p->with == NULL) return file_writer_put(&p->writer, line, bytes);
+    TRY(examples_pass(p, example));
+    TRY(columns_next(p->with, p->texts));
+    p->example++;
+    TRY(file_writer_put(&p->writer, line, bytes - 1));
+    TRY(texts_put(p));
+    return file_writer_put(&p->writer, "\n", 1);
+}
 
 /* Of several nodes the first one ranks words, and writes. */
 static bool is_first(const struct crew *crew) { return crew->nodes == NULL || reduce_rank(crew->nodes) == 0; }
@@ -171,7 +181,7 @@ static bool is_first(const struct crew *crew) { return crew->nodes == NULL || re
 static status rank_open_alone(struct predictions *p)
 {
     const struct setup *s = p->crew->setup;
-    const struct rank_lines lines = {&p->writer, words_take, s->settings.eval_top};
+    const struct rank_lines lines = {p, words_take, s->settings.eval_top};
     if (!prediction_is_words(p->graph)) return ST_OK;
     p->query = rank_query_shape_lines(p->crew, rank_head(p->graph));
     if (p->crew->nodes && rank_query_bytes(&p->query) > GATHER_PIECE_BYTES)
@@ -179,28 +189,18 @@ static status rank_open_alone(struct predictions *p)
     return is_first(p->crew) ? rank_open(&p->rank, p->crew, &lines) : ST_OK;
 }
 
-/* What has a line of words: the column of groups, of the format pairs the user. */
-static const char *group_name(const struct predictions *p)
-{
-    const char *column = p->crew->setup->schema.reader.group;
-    return column && *column ? column : "user";
-}
-
-/* Opens the columns of --with. */
+/* Opens the columns of --with: where words are predicted, on the node that writes. */
 static status with_open(struct predictions *p)
 {
     const char *names = p->options->with;
-    if (names == NULL) return ST_OK;
-    if (prediction_is_words(p->graph) && graph_example(p->graph).has_group)
+    if (names == NULL || (prediction_is_words(p->graph) && !is_first(p->crew))) return ST_OK;
+    if (!columns_have_names(p->crew->setup))
         FAIL(USAGE,
-             "--with needs a line for each example, and this model predicts words, a line for each %s; "
-             "leave it out: lines come in the order in which the data first names each %s, and `paste` puts these "
-             "beside",
-             group_name(p), group_name(p));
-    if (prediction_is_words(p->graph) || !columns_have_names(p->crew->setup))
-        FAIL(USAGE, "--with takes columns of csv, criteo, libsvm, libfm and libffm, beside predictions that are no "
-                    "words; leave it out: lines come in the order of the data's examples, and `paste` puts these "
-                    "beside");
+             "--with takes columns of csv, criteo, libsvm, libfm and libffm; leave it out: lines come in the order %s, "
+             "and `paste` puts these beside",
+             prediction_is_words(p->graph) && graph_example(p->graph).has_group
+                 ? "in which the data first names each user"
+                 : "of the data's examples");
     TRY(columns_open(&p->with, p->crew->setup, names));
     p->texts = calloc(columns_count(p->with), sizeof *p->texts);
     if (p->texts == NULL) FAIL(MEMORY, "no memory for %u columns", columns_count(p->with));
@@ -365,7 +365,8 @@ static status nodes_sink(void *context, const struct slot *slot)
     struct predictions *p = context;
     const struct micro_batch *m = &slot->input->batch;
     const struct batch_shape shape = graph_batch(p->graph);
-    TRY(examples_pass(p, m->step * shape.batch + (uint64_t)m->micro_index * shape.micro));
+    if (!prediction_is_words(p->graph))
+        TRY(examples_pass(p, m->step * shape.batch + (uint64_t)m->micro_index * shape.micro));
     if (is_first(p->crew)) {
         TRY(gather_until(&p->gather, m->step));
         return sink(p, slot);

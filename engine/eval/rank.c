@@ -23,6 +23,7 @@
 
 /* A query that waits to be scored. */
 struct query {
+    uint64_t example; /* since rank_begin */
     uint64_t group;
     uint32_t number; /* of the group                */
     uint64_t target; /* without groups              */
@@ -57,6 +58,7 @@ struct rank {
     uint32_t cutoff[RANK_CUTOFFS_MAX], cutoff_count; /* eval.top, and eval.cutoffs */
     /* of the evaluation */
     uint64_t list_count; /* examples of the words' list that have come */
+    uint64_t example_count;
     uint32_t query_max, query_count;
     struct query *query; /* [query_max] */
     float *query_vector; /* [query_max, dim] */
@@ -144,6 +146,7 @@ static status list_feed_open(struct rank *r)
 status rank_begin(struct rank *r)
 {
     r->list_count = 0;
+    r->example_count = 0;
     r->query_count = 0;
     r->target_count = r->unknown_count = 0;
     r->loss_sum = r->hit_1_sum = r->hit_10_sum = 0;
@@ -269,9 +272,9 @@ static void known_apply(const struct rank *r, uint32_t index, float *scores)
     for (uint32_t i = 0; i < r->query[index].known_count; i++) scores[known[i]] = -INFINITY;
 }
 
-static status line_give(struct rank *r, const float *scores, uint32_t top)
+static status line_give(struct rank *r, const float *scores, const struct query *q)
 {
-    uint32_t count = top_find(r, scores, top, r->top_word);
+    uint32_t count = top_find(r, scores, q->top, r->top_word);
     char *at = r->line;
     for (uint32_t i = 0; i < count; i++) {
         const char *text = r->words->text[r->top_word[i]];
@@ -279,7 +282,7 @@ static status line_give(struct rank *r, const float *scores, uint32_t top)
         at = mempcpy(at, text, strlen(text));
     }
     *at++ = '\n';
-    return r->lines.take(r->lines.context, r->line, (size_t)(at - r->line));
+    return r->lines.take(r->lines.context, q->example, r->line, (size_t)(at - r->line));
 }
 
 /* --- queries ---------------------------------------------------------------------------------- */
@@ -288,10 +291,10 @@ static status query_finish(struct rank *r, uint32_t index)
 {
     const struct query *q = &r->query[index];
     float *scores = r->scores + (size_t)index * r->panel_count * r->kernels->panel_words;
-    if (q->is_bad) return r->has_lines ? r->lines.take(r->lines.context, "nan\n", 4) : ST_OK;
+    if (q->is_bad) return r->has_lines ? r->lines.take(r->lines.context, q->example, "nan\n", 4) : ST_OK;
     if (r->has_groups) excluded_apply(r, q->group, scores);
     known_apply(r, index, scores);
-    if (r->has_lines) return line_give(r, scores, q->top);
+    if (r->has_lines) return line_give(r, scores, q);
     if (r->has_groups)
         best_keep(r, scores, q->number);
     else
@@ -344,6 +347,7 @@ bool rank_target_is_unknown(const struct rank *r, const struct micro_batch *m, u
 static status query_add(struct rank *r, const float *vector, struct query query, bool *is_new)
 {
     *is_new = true;
+    query.example = r->example_count++;
     if (r->has_groups && !query.is_bad) {
         TRY(rank_groups_number(&r->groups, query.group, &query.number, is_new));
         if (query.target != ITEM_NONE && !r->has_lines)

@@ -33,10 +33,10 @@ uint32_t rank_head(const struct graph *graph);
 /* The field of that loss's candidates. */
 uint32_t rank_field(const struct graph *graph, uint32_t head);
 /* Takes predictions, in the order of the queries: a query's best words, the best first, tabs between them,
- * and a line end; "nan" for a malformed line. */
+ * and a line end; "nan" for a malformed line. `example` is the query's, counted since rank_begin. */
 struct rank_lines {
     void *context;
-    status (*take)(void *context, const char *line, size_t bytes);
+    status (*take)(void *context, uint64_t example, const char *line, size_t bytes);
     uint32_t top_max; /* most words of a line */
 };
 /* Where several nodes evaluate, rank 0 ranks: it gets the queries of other nodes' examples as bytes. */

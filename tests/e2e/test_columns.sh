@@ -75,6 +75,62 @@ CFG
 "$h" predict fm.bin --model fm.model --data fm.txt --with label,F2,features -q | cut -f 2- >fm.with
 check 'texts of libfm' sh -c "printf '1\t9:0.5\t3:1 9:0.5\n0\t\t4:1\n' | cmp - fm.with"
 
+# Words, of an example or a group: a line has the texts of the example that gives it, of a group the first one.
+awk 'BEGIN { srand(3); print "id,user,label,item"
+    for (n = 0; n < 400; n++) print n "," "u" int(n < 60 ? n / 2 : rand() * 30) ",0,i" int(rand() * 40) }' >words.csv
+beside_words() { # GROUP ROWS: which rows give a line, for awk
+    cat >words.cfg <<CFG
+[data]
+format = csv
+path = words.csv
+sparse = user
+group = $1
+bad_lines = skip
+[column item]
+vocabulary = items
+[vocabulary items]
+column = item
+[candidates drawn]
+of = item
+negatives = 5
+sampler = empirical
+[table rows]
+dim = 4
+init = normal 0.1
+[table out]
+dim = 4
+init = normal 0.1
+[embedding q]
+table = rows
+input = user
+[embedding c]
+table = out
+input = drawn
+pool = none
+[match m]
+input = q, c
+[loss l]
+kind = sampled_softmax
+input = m, drawn.log_q
+[train]
+batch = 16
+lanes = 2
+[eval]
+top = 3
+CFG
+    rm -rf words
+    "$h" compile words.cfg -o words.bin -q 2>/dev/null && "$h" words.bin --data words.csv --out words -q &&
+        "$h" predict words.bin --model words --data words.csv -o bare -q &&
+        "$h" predict words.bin --model words --data words.csv --with id,user -o beside -q &&
+        "$h" launch --local 2 -- predict words.bin --model words --data words.csv --with id,user -o nodes -q &&
+        "$h" predict words.bin --model words --data - --with id,user -q <words.csv >stream || return 1
+    cmp beside nodes && cmp beside stream && cut -f 1-3 beside | cmp - bare || return 1
+    awk -F , -v OFS='\t' "NR > 1 && $2 { print \$1, \$2 }" words.csv >texts
+    cut -f 4,5 beside | cmp - texts
+}
+check 'beside words: the texts of each example' beside_words '' 1 </dev/null
+check "and of each group's first" beside_words user '!seen[$2]++' </dev/null
+
 # --- eval --by --------------------------------------------------------------------------------------------------------
 
 "$h" eval tiny.bin --model model --data rows.tsv --by C3 --by-max 4 --log json >by.log </dev/null

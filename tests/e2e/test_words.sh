@@ -160,9 +160,8 @@ for user, words in zip(users, lines):
     alike += sum(int(w[1:]) % 2 == int(user[1:]) % 2 for w in words)
 assert alike > 2400, alike
 PYTHON
-lines='this model predicts words, a line for each user; leave it out: lines come in the order'
-fails 2 "\-\-with needs a line for each example, and $lines" \
-    'no columns beside words' \
+fails 2 '--with takes columns of csv, .*; leave it out: .* in the order in which the data first names each user, and' \
+    'no columns beside words of pairs' \
     "$h" predict two.bin --model one --data test --with user -q
 check 'of a pipe as soon as the line has come' python3 - "$h" <<'PYTHON'
 import select, subprocess, sys

@@ -99,7 +99,11 @@ static void crew_make(struct crew *c, struct setup *s, const char *text)
     model_init(&s->model);
 }
 
-static status line_write(void *writer, const char *line, size_t bytes) { return file_writer_put(writer, line, bytes); }
+static status line_write(void *writer, uint64_t example, const char *line, size_t bytes)
+{
+    (void)example;
+    return file_writer_put(writer, line, bytes);
+}
 
 /* Opens a ranking for predictions, which go to the writer. */
 static struct rank *rank_make(struct crew *c, struct file_writer *writer)
