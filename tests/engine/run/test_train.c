@@ -452,6 +452,89 @@ static void train_run__resumed_where_an_evaluation_is_due__is_made_if_it_may_sto
     }
 }
 
+/* An evaluation that follows a pass sees the whole pass done: so does the best model that it keeps, which may
+ * then go on with other data or in another order. */
+static void train_run__best_after_a_pass__knows_the_length_of_a_pass(void **state)
+{
+    (void)state;
+    static const char *const set[] = {"train.optimizer=sgd 1e-30",
+                                      "emb.optimizer=sgd 1e-30",
+                                      "emb.unseen=init",
+                                      "train.stop=logloss",
+                                      "train.patience=2",
+                                      "train.epochs=9",
+                                      NULL};
+    char out[256], best[300];
+    struct opened o;
+    snprintf(out, sizeof out, "%s", fixture_path("passes"));
+    snprintf(best, sizeof best, "%s/best", out);
+    assert_ok(trained(&o, &(struct train_options){.eval = eval_sets_of(eval_path), .out = out}, set));
+    assert_string_equal(event_steps(&o, "eval"), "10 20 30");
+    opened_close(&o);
+    const struct progress p = saved_progress(best);
+    assert_true(p.step == 10 && p.epoch == 0);
+    assert_int_equal(p.epoch_examples, STEPS * BATCH);
+    assert_int_equal(p.pass_examples, STEPS * BATCH);
+}
+
+/* Where a save has a pass's end, and the evaluation that follows it, the resumed run has neither again. */
+static void train_run__resumed_after_a_pass__evaluates_it_once(void **state)
+{
+    (void)state;
+    static const char *const one[] = {"train.stop=auc", "train.patience=100", NULL},
+                             *const unjudged[] = {"train.epochs=1", NULL},
+                             *const three[] = {"train.stop=auc", "train.patience=100", "train.epochs=3", NULL};
+    const struct eval_sets sets = eval_sets_of(eval_path);
+    struct opened o;
+    char out[256], best[300];
+    snprintf(out, sizeof out, "%s", fixture_path("pass"));
+    snprintf(best, sizeof best, "%s/best", out);
+    assert_ok(trained(&o, &(struct train_options){.out = out, .eval = sets}, one));
+    assert_string_equal(event_steps(&o, "eval"), "10");
+    opened_close(&o);
+    /* The best save is made as the evaluation is judged; that of the end is older than its own evaluation. */
+    assert_ok(trained(&o, &(struct train_options){.resume = best, .eval = sets}, three));
+    assert_string_equal(event_steps(&o, "eval"), "20 30");
+    opened_close(&o);
+    assert_ok(trained(&o, &(struct train_options){.out = out, .eval = sets}, unjudged));
+    opened_close(&o);
+    assert_ok(trained(&o, &(struct train_options){.resume = out, .eval = sets}, three));
+    assert_string_equal(event_steps(&o, "eval"), "10 20 30");
+    opened_close(&o);
+}
+
+/* A new pass over other data has bounds and a length of its own. */
+static void train_run__continued__counts_steps_and_passes_from_there(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *set[3];
+        uint64_t step, pass_examples;
+    } cases[] = {
+        {{"train.steps_max=12"}, 20, STEPS * BATCH},
+        {{"train.steps_max=10"}, 20, 0}, /* perhaps its bound has ended it */
+        {{"train.steps_max=4"}, 14, 0},
+        {{"train.epochs=2", "train.steps_max=13"}, 23, STEPS * BATCH},
+        {{"train.epochs=2"}, 30, STEPS * BATCH},
+    };
+    struct opened o;
+    char out[256], next[256];
+    snprintf(out, sizeof out, "%s", fixture_path("day1"));
+    snprintf(next, sizeof next, "%s", fixture_path("day2"));
+    assert_ok(trained(&o, &(struct train_options){.out = out}, NULL));
+    opened_close(&o);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct train_options options = {.out = next, .resume = out, .is_new_pass = true};
+        assert_ok(trained(&o, &options, cases[i].set));
+        assert_string_equal(event_steps(&o, "start"), "10");
+        opened_close(&o);
+        const struct progress p = saved_progress(next);
+        assert_int_equal(p.step, cases[i].step);
+        assert_true(p.first_step == 10 && p.first_epoch == 1);
+        assert_int_equal(p.pass_examples, cases[i].pass_examples);
+    }
+}
+
 static void train_run__asked_to_stop__saves_and_says_how_to_go_on(void **state)
 {
     (void)state;
@@ -597,6 +680,9 @@ int main(void)
         cmocka_unit_test(train_run__no_better_for_the_patience__stops_early_with_the_best_kept),
         cmocka_unit_test(train_run__stop_without_eval_every__evaluates_after_each_pass),
         cmocka_unit_test(train_run__resumed_where_an_evaluation_is_due__is_made_if_it_may_stop),
+        cmocka_unit_test(train_run__best_after_a_pass__knows_the_length_of_a_pass),
+        cmocka_unit_test(train_run__resumed_after_a_pass__evaluates_it_once),
+        cmocka_unit_test(train_run__continued__counts_steps_and_passes_from_there),
         cmocka_unit_test(train_run__asked_to_stop__saves_and_says_how_to_go_on),
         cmocka_unit_test(train_run__asked_to_stop_while_a_pipe_is_dry__knows_no_length_of_a_pass),
         cmocka_unit_test(train_run__data_fails_midway__saves_the_last_step_and_names_the_save),
