@@ -10,8 +10,12 @@
 #include "tests/engine/run/session_fixture.h"
 
 #include "engine/base/clock.h"
+#include "engine/base/doing.h"
 #include "engine/base/stop.h"
 #include "engine/base/trace.h"
+#include "engine/node/stream.h"
+#include "engine/node/tables.h"
+#include "engine/node/talk.h"
 #include "engine/run/train_internal.h"
 
 #define STEP_NS UINT64_C(10000000)
@@ -37,6 +41,14 @@ static struct {
     uint64_t told_step, pause_ns;
     char why[512];
     bool told_changed;
+    bool is_told_due;
+    struct report_progress now; /* the last one; its progress is `now_at` */
+    struct progress now_at;
+    uint32_t kept, recovered;
+    /* the other nodes: node 0 marks steps */
+    uint32_t index, marks, joined, let_go;
+    uint64_t marked;
+    status joins;
     /* in a tick */
     bool is_stopped, save_is_over;
     uint32_t drained;
@@ -81,6 +93,19 @@ static void fake_tell(uint64_t step, const char *why, bool is_changed)
     snprintf(fake.why, sizeof fake.why, "%s", why);
     fake.told_changed = is_changed;
 }
+static double fake_progress(const struct report_progress *now)
+{
+    fake.now = *now;
+    fake.now_at = *now->progress;
+    fake.told++;
+    return 125;
+}
+static uint64_t fake_measure(void) { return 64; }
+static status fake_join(void)
+{
+    fake.joined++;
+    return fake.joins == ST_OK ? ST_OK : status_fail(fake.joins, __FILE__, __LINE__, "made up");
+}
 static status fake_fail(status st)
 {
     fake.failed++;
@@ -97,7 +122,7 @@ static status fake_fail(status st)
 #define session_replan(s, is_changed)               ((void)(s), fake_replan(is_changed))
 #define report_replan(report, step, why, changed)   fake_tell(step, why, changed)
 #define report_pause(report, ns)                    (fake.pause_ns += (ns))
-#define report_is_due(report)                       false
+#define report_is_due(report)                       fake.is_told_due
 #define train_save_and_fail(t, st)                  ((void)(t), fake_fail(st))
 #define train_save_due(t)                           ST_OK
 #define train_saves_look(t)                         fake.save_is_over
@@ -107,6 +132,18 @@ static status fake_fail(status st)
 #define train_nodes_data_end(t)                     ST_OK
 #define train_is_stopped(t)                         fake.is_stopped
 #define trace_drain()                               (fake.drained++, ST_OK)
+#define report_progress(report, now)                fake_progress(now)
+#define feed_counts(feed)                           ((struct feed_counts){.bad_count = 3})
+#define progressive_step(progressive, done)         ((void)(done))
+#define progressive_keep(progressive)               (fake.kept++)
+#define progressive_measure(progressive, heads)     fake_measure()
+#define progressive_join(progressive)               fake_join()
+#define progressive_joined(progressive)             (fake.let_go++, ST_OK)
+#define node_index(node)                            fake.index
+#define node_reduce(node)                           NULL
+#define reduce_mark(reduce)                         (fake.marks++)
+#define reduce_marked(reduce)                       fake.marked
+#define doing_end(what)                             (fake.recovered += (what) == DOING_recovery)
 #include "engine/run/train.c"
 
 static struct session session;
@@ -280,6 +317,131 @@ static void tick__wish_to_stop_save_or_failure__ends_the_job(void **state)
     }
 }
 
+/* --- how training goes ---------------------------------------------------------------------------- */
+
+static uint64_t row_count[2], rows_done[2];
+static struct graph graph;
+
+/* A step of 32 examples, whose loss is 16, ends. */
+static void step(uint64_t epoch)
+{
+    rows_done[0] += 3, rows_done[1] += 5;
+    fake.ns += STEP_NS;
+    step_done(&t, &(struct step_done){
+                      .epoch = epoch, .example_count = BATCH, .loss_sum = 16, .row_count = rows_done, .ticket = 9});
+}
+static void begin_steps(bool has_window, bool has_nodes)
+{
+    begin();
+    watch = (struct train_watch){.begun = on_begun, .looked = on_looked};
+    options.watch = NULL;
+    graph.table_count = 2;
+    rows_done[0] = rows_done[1] = row_count[0] = row_count[1] = 0;
+    t.graph = &graph;
+    t.row_count = row_count;
+    t.examples_reported = 10 * BATCH;
+    if (has_window) t.progressive = (struct progressive *)(void *)&fake;
+    if (has_nodes) t.node = (struct node *)(void *)&fake;
+}
+static uint32_t state_now(void) { return atomic_load(&t.standing.shared_state); }
+
+static void step_done__passes__progress_counts_both(void **state)
+{
+    (void)state;
+    begin_steps(false, false);
+    step(0);
+    step(0);
+    const struct progress *p = &session.setup.model.progress;
+    assert_true(p->step == 12 && p->examples == 12 * BATCH && p->epoch == 0 && p->epoch_examples == 2 * BATCH);
+    assert_true(p->pass_examples == 0);
+    step(1);
+    assert_true(p->step == 13 && p->epoch == 1 && p->epoch_examples == BATCH && p->pass_examples == 2 * BATCH);
+    assert_true(row_count[0] == 9 && row_count[1] == 15 && t.ticket == 9 && t.loss_sum == 48);
+    assert_true(state_now() == STANDING_NONE && fake.kept == 0);
+}
+
+/* The time of recovery ends with the first step, once, and only where there is one. */
+static void step_done__first_after_a_save__recovery_is_over(void **state)
+{
+    (void)state;
+    begin_steps(false, false);
+    step(0);
+    assert_int_equal(fake.recovered, 0);
+    t.recovers = 1;
+    step(0);
+    step(0);
+    assert_int_equal(fake.recovered, 1);
+}
+
+/* It is asked for when it is time, taken at the end of the next step, and told at the next look. */
+static void standing_look__time_to_tell__what_the_next_step_leaves_is_told(void **state)
+{
+    (void)state;
+    for (int has_window = 0; has_window < 2; has_window++) {
+        begin_steps(has_window, false);
+        step(0);
+        standing_look(&t);
+        assert_true(state_now() == STANDING_NONE && fake.told == 0);
+        fake.is_told_due = true;
+        standing_look(&t);
+        assert_int_equal(state_now(), STANDING_WANTED);
+        standing_look(&t);
+        assert_int_equal(state_now(), STANDING_WANTED);
+        assert_int_equal(fake.told, 0);
+        step(0);
+        const uint64_t then_ns = fake.ns;
+        assert_int_equal(state_now(), STANDING_THERE);
+        assert_int_equal(fake.kept, has_window);
+        step(0); /* is not told */
+        fake.is_told_due = false;
+        standing_look(&t);
+        assert_true(state_now() == STANDING_NONE && fake.told == 1);
+        assert_true(fake.now_at.step == 12 && fake.now_at.examples == 12 * BATCH && fake.now.ns == then_ns);
+        assert_true(fake.now.loss == 0.5 && fake.now.counts.bad_count == 3);
+        assert_true(fake.now.window == (has_window ? 64 : 0) && fake.joined == 0 && fake.let_go == 0);
+        /* The next one is of what follows. */
+        t.loss_sum += 16;
+        standing_take(&t);
+        assert_int_equal(fake.kept, 2 * has_window);
+        standing_look(&t);
+        assert_true(fake.told == 2 && fake.now_at.step == 13 && fake.now.loss == 1);
+        standing_take(&t);
+        standing_look(&t); /* no example since */
+        assert_int_equal(fake.told, 2);
+    }
+}
+
+/* Several nodes tell after the step that node 0 has marked, whoever looks. */
+static void standing_look__nodes__node_0_marks_and_all_join(void **state)
+{
+    (void)state;
+    begin_steps(true, true);
+    fake.is_told_due = true;
+    standing_look(&t);
+    assert_true(state_now() == STANDING_WANTED && fake.marks == 1);
+    fake.marked = 12;
+    step(0);
+    assert_int_equal(state_now(), STANDING_WANTED);
+    step(0);
+    assert_true(state_now() == STANDING_THERE && fake.kept == 1);
+    standing_look(&t);
+    assert_true(fake.told == 1 && fake.now_at.step == 12 && fake.joined == 1 && fake.let_go == 1 && fake.marks == 1);
+    begin_steps(true, true);
+    fake.index = 1;
+    fake.is_told_due = true;
+    standing_look(&t);
+    assert_true(state_now() == STANDING_NONE && fake.marks == 0);
+    fake.marked = 11;
+    step(0);
+    assert_int_equal(state_now(), STANDING_THERE);
+    fake.joins = ST_PEER_LOST;
+    standing_look(&t);
+    assert_true(failure_is(&t.standing_failure) && fake.told == 0);
+    standing_look(&t); /* no second time */
+    assert_int_equal(fake.joined, 1);
+    assert_true(tick(&t));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -289,6 +451,10 @@ int main(void)
         cmocka_unit_test(plan_look__no_plan_can_be_made__saves_and_fails),
         cmocka_unit_test(loop__plan_for_a_cluster__jobs_end_at_looks),
         cmocka_unit_test(loop__watched__each_job_is_looked_at),
+        cmocka_unit_test(step_done__passes__progress_counts_both),
+        cmocka_unit_test(step_done__first_after_a_save__recovery_is_over),
+        cmocka_unit_test(standing_look__time_to_tell__what_the_next_step_leaves_is_told),
+        cmocka_unit_test(standing_look__nodes__node_0_marks_and_all_join),
         cmocka_unit_test(tick__wish_to_stop_save_or_failure__ends_the_job),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
