@@ -132,7 +132,7 @@ static void begin(bool may_stop)
     if (may_stop) t.stop.head = &heads[0], t.stop.figure = 1;
 }
 
-/* Set by set, each with its own rows seen, once after a step; the first one's figures alone say what is best. */
+/* Set by set, each with the rows of the step seen, once a step; the first one's figures say what is best. */
 static void evaluate__two_sets__both_once_and_the_first_decides(void **state)
 {
     (void)state;

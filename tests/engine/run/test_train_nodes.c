@@ -297,7 +297,7 @@ static void train_run__nodes_share_a_directory_or_not__who_writes_is_told(void *
     assert_told(&o, "resume   this node has sent its save to nodes 1 and 2: ");
 }
 
-/* One that has a save, or goes on with it otherwise, next to one that has not: both say so, whoever is which. */
+/* One goes on from a save, or otherwise from it, and one does not: both say so, whoever is which. */
 static void train_run__nodes_begin_otherwise__both_say_how(void **state)
 {
     (void)state;
