@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "tests/engine/run/session_fixture.h"
+#include "tests/engine/run/train_fixture.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -20,40 +20,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/stop.h"
-#include "engine/model/model_saved.h"
 #include "engine/run/report.h"
-#include "engine/run/train.h"
-
-#define BATCH 32u
-#define STEPS 10u
-
-static char data_path[256], eval_path[256];
-
-static int group_open(void **state) { return session_fixture_open_data(state, STEPS * BATCH, data_path, eval_path); }
-
-/* Trains as options say on the data; the answer's message is kept. */
-static status trained(struct opened *o, const struct train_options *options, const char *const *set)
-{
-    static struct failure failure;
-    struct train_options all = *options;
-    if (all.data == NULL) all.data = data_path;
-    opened_begin(o, set, LOG_JSON);
-    status st = all.out ? model_dir_check(&o->session.setup.graph, all.out) : ST_OK;
-    if (st == ST_OK) st = train_run(&o->session, &all);
-    failure_keep(&failure, st);
-    opened_end(o);
-    return failure_adopt(&failure);
-}
-
-/* Step and examples of a directory's newest save. */
-static struct progress saved_progress(const char *path)
-{
-    struct model_saved saved;
-    assert_ok(model_saved_open(&saved, path));
-    struct progress progress = saved.manifest.progress;
-    model_saved_close(&saved);
-    return progress;
-}
 
 /* The clock of this program and of what is linked to it: behind by that, and each look at it makes up a part
  * of it; 0: as it is. Never ahead, for the kernel waits by its own. */
@@ -256,37 +223,6 @@ static void train_run__resumed_at_its_end__trains_nothing_and_says_so(void **sta
     opened_close(&o);
 }
 
-/* What a resumed run with fewer passes finds done already says nothing of how long a pass is. */
-static void train_run__resumed_with_fewer_passes__keeps_the_length_of_a_pass(void **state)
-{
-    (void)state;
-    static const char *const two[] = {"train.epochs=2", "train.steps_max=13", NULL}, *const one[] = {"train.epochs=1",
-                                                                                                     NULL};
-    struct opened o;
-    const char *out = fixture_path("fewer");
-    assert_ok(trained(&o, &(struct train_options){.out = out}, two));
-    opened_close(&o);
-    assert_int_equal(saved_progress(out).pass_examples, STEPS * BATCH);
-    assert_ok(trained(&o, &(struct train_options){.out = out, .resume = out}, one));
-    assert_int_equal(o.session.setup.model.progress.pass_examples, STEPS * BATCH);
-    assert_string_equal(event_steps(&o, "checkpoint"), "");
-    opened_close(&o);
-    assert_int_equal(saved_progress(out).pass_examples, STEPS * BATCH);
-}
-
-/* A pass that a bound has cut short has no length. */
-static void train_run__steps_max_within_the_last_pass__knows_no_length_of_a_pass(void **state)
-{
-    (void)state;
-    static const char *const set[] = {"train.steps_max=4", NULL};
-    struct opened o;
-    const char *out = fixture_path("short");
-    assert_ok(trained(&o, &(struct train_options){.out = out}, set));
-    opened_close(&o);
-    assert_int_equal(saved_progress(out).epoch_examples, 4 * BATCH);
-    assert_int_equal(saved_progress(out).pass_examples, 0);
-}
-
 /* What one who follows a training hears, and in which order: begun, the rest, ending. */
 struct follower {
     uint32_t begun, ending, saved, steps, looks, told, wrong;
@@ -452,89 +388,6 @@ static void train_run__resumed_where_an_evaluation_is_due__is_made_if_it_may_sto
     }
 }
 
-/* An evaluation that follows a pass sees the whole pass done: so does the best model that it keeps, which may
- * then go on with other data or in another order. */
-static void train_run__best_after_a_pass__knows_the_length_of_a_pass(void **state)
-{
-    (void)state;
-    static const char *const set[] = {"train.optimizer=sgd 1e-30",
-                                      "emb.optimizer=sgd 1e-30",
-                                      "emb.unseen=init",
-                                      "train.stop=logloss",
-                                      "train.patience=2",
-                                      "train.epochs=9",
-                                      NULL};
-    char out[256], best[300];
-    struct opened o;
-    snprintf(out, sizeof out, "%s", fixture_path("passes"));
-    snprintf(best, sizeof best, "%s/best", out);
-    assert_ok(trained(&o, &(struct train_options){.eval = eval_sets_of(eval_path), .out = out}, set));
-    assert_string_equal(event_steps(&o, "eval"), "10 20 30");
-    opened_close(&o);
-    const struct progress p = saved_progress(best);
-    assert_true(p.step == 10 && p.epoch == 0);
-    assert_int_equal(p.epoch_examples, STEPS * BATCH);
-    assert_int_equal(p.pass_examples, STEPS * BATCH);
-}
-
-/* Where a save has a pass's end, and the evaluation that follows it, the resumed run has neither again. */
-static void train_run__resumed_after_a_pass__evaluates_it_once(void **state)
-{
-    (void)state;
-    static const char *const one[] = {"train.stop=auc", "train.patience=100", NULL},
-                             *const unjudged[] = {"train.epochs=1", NULL},
-                             *const three[] = {"train.stop=auc", "train.patience=100", "train.epochs=3", NULL};
-    const struct eval_sets sets = eval_sets_of(eval_path);
-    struct opened o;
-    char out[256], best[300];
-    snprintf(out, sizeof out, "%s", fixture_path("pass"));
-    snprintf(best, sizeof best, "%s/best", out);
-    assert_ok(trained(&o, &(struct train_options){.out = out, .eval = sets}, one));
-    assert_string_equal(event_steps(&o, "eval"), "10");
-    opened_close(&o);
-    /* The best save is made as the evaluation is judged; that of the end is older than its own evaluation. */
-    assert_ok(trained(&o, &(struct train_options){.resume = best, .eval = sets}, three));
-    assert_string_equal(event_steps(&o, "eval"), "20 30");
-    opened_close(&o);
-    assert_ok(trained(&o, &(struct train_options){.out = out, .eval = sets}, unjudged));
-    opened_close(&o);
-    assert_ok(trained(&o, &(struct train_options){.resume = out, .eval = sets}, three));
-    assert_string_equal(event_steps(&o, "eval"), "10 20 30");
-    opened_close(&o);
-}
-
-/* A new pass over other data has bounds and a length of its own. */
-static void train_run__continued__counts_steps_and_passes_from_there(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *set[3];
-        uint64_t step, pass_examples;
-    } cases[] = {
-        {{"train.steps_max=12"}, 20, STEPS * BATCH},
-        {{"train.steps_max=10"}, 20, 0}, /* perhaps its bound has ended it */
-        {{"train.steps_max=4"}, 14, 0},
-        {{"train.epochs=2", "train.steps_max=13"}, 23, STEPS * BATCH},
-        {{"train.epochs=2"}, 30, STEPS * BATCH},
-    };
-    struct opened o;
-    char out[256], next[256];
-    snprintf(out, sizeof out, "%s", fixture_path("day1"));
-    snprintf(next, sizeof next, "%s", fixture_path("day2"));
-    assert_ok(trained(&o, &(struct train_options){.out = out}, NULL));
-    opened_close(&o);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const struct train_options options = {.out = next, .resume = out, .is_new_pass = true};
-        assert_ok(trained(&o, &options, cases[i].set));
-        assert_string_equal(event_steps(&o, "start"), "10");
-        opened_close(&o);
-        const struct progress p = saved_progress(next);
-        assert_int_equal(p.step, cases[i].step);
-        assert_true(p.first_step == 10 && p.first_epoch == 1);
-        assert_int_equal(p.pass_examples, cases[i].pass_examples);
-    }
-}
-
 static void train_run__asked_to_stop__saves_and_says_how_to_go_on(void **state)
 {
     (void)state;
@@ -674,15 +527,10 @@ int main(void)
         cmocka_unit_test(train_run__resumed__goes_on_behind_the_save_and_ends_as_one_run_would),
         cmocka_unit_test(train_run__resumed_with_another_order__refused_within_a_pass_only),
         cmocka_unit_test(train_run__resumed_at_its_end__trains_nothing_and_says_so),
-        cmocka_unit_test(train_run__resumed_with_fewer_passes__keeps_the_length_of_a_pass),
-        cmocka_unit_test(train_run__steps_max_within_the_last_pass__knows_no_length_of_a_pass),
         cmocka_unit_test(train_run__progress__is_the_mean_loss_since_the_last_one),
         cmocka_unit_test(train_run__no_better_for_the_patience__stops_early_with_the_best_kept),
         cmocka_unit_test(train_run__stop_without_eval_every__evaluates_after_each_pass),
         cmocka_unit_test(train_run__resumed_where_an_evaluation_is_due__is_made_if_it_may_stop),
-        cmocka_unit_test(train_run__best_after_a_pass__knows_the_length_of_a_pass),
-        cmocka_unit_test(train_run__resumed_after_a_pass__evaluates_it_once),
-        cmocka_unit_test(train_run__continued__counts_steps_and_passes_from_there),
         cmocka_unit_test(train_run__asked_to_stop__saves_and_says_how_to_go_on),
         cmocka_unit_test(train_run__asked_to_stop_while_a_pipe_is_dry__knows_no_length_of_a_pass),
         cmocka_unit_test(train_run__data_fails_midway__saves_the_last_step_and_names_the_save),
