@@ -323,7 +323,7 @@ static uint64_t row_count[3], rows_done[3]; /* the third: behind the last table 
 static struct graph graph;
 
 /* A step of 32 examples, whose loss is 16, ends. */
-static void step(uint64_t epoch)
+static void step_end(uint64_t epoch)
 {
     rows_done[0] += 3, rows_done[1] += 5;
     fake.ns += STEP_NS;
@@ -350,12 +350,12 @@ static void step_done__passes__progress_counts_both(void **state)
 {
     (void)state;
     begin_steps(false, false);
-    step(0);
-    step(0);
+    step_end(0);
+    step_end(0);
     const struct progress *p = &session.setup.model.progress;
     assert_true(p->step == 12 && p->examples == 12 * BATCH && p->epoch == 0 && p->epoch_examples == 2 * BATCH);
     assert_true(p->pass_examples == 0);
-    step(1);
+    step_end(1);
     assert_true(p->step == 13 && p->epoch == 1 && p->epoch_examples == BATCH && p->pass_examples == 2 * BATCH);
     assert_true(row_count[0] == 9 && row_count[1] == 15 && row_count[2] == 0);
     assert_true(t.ticket == 9 && t.loss_sum == 48);
@@ -367,11 +367,11 @@ static void step_done__first_after_a_save__recovery_is_over(void **state)
 {
     (void)state;
     begin_steps(false, false);
-    step(0);
+    step_end(0);
     assert_int_equal(fake.recovered, 0);
     t.recovers = 1;
-    step(0);
-    step(0);
+    step_end(0);
+    step_end(0);
     assert_int_equal(fake.recovered, 1);
 }
 
@@ -381,7 +381,7 @@ static void standing_look__time_to_tell__what_the_next_step_leaves_is_told(void 
     (void)state;
     for (int has_window = 0; has_window < 2; has_window++) {
         begin_steps(has_window, false);
-        step(0);
+        step_end(0);
         standing_look(&t);
         assert_true(state_now() == STANDING_NONE && fake.told == 0);
         fake.is_told_due = true;
@@ -390,11 +390,11 @@ static void standing_look__time_to_tell__what_the_next_step_leaves_is_told(void 
         standing_look(&t);
         assert_int_equal(state_now(), STANDING_WANTED);
         assert_int_equal(fake.told, 0);
-        step(0);
+        step_end(0);
         const uint64_t then_ns = fake.ns;
         assert_int_equal(state_now(), STANDING_THERE);
         assert_true(fake.kept == (uint32_t)has_window && fake.stepped == 2 * (uint32_t)has_window);
-        step(0); /* is not told */
+        step_end(0); /* is not told */
         fake.is_told_due = false;
         standing_look(&t);
         assert_true(state_now() == STANDING_NONE && fake.told == 1);
@@ -422,9 +422,9 @@ static void standing_look__nodes__node_0_marks_and_all_join(void **state)
     standing_look(&t);
     assert_true(state_now() == STANDING_WANTED && fake.marks == 1);
     fake.marked = 12;
-    step(0);
+    step_end(0);
     assert_int_equal(state_now(), STANDING_WANTED);
-    step(0);
+    step_end(0);
     assert_true(state_now() == STANDING_THERE && fake.kept == 1);
     standing_look(&t);
     assert_true(fake.told == 1 && fake.now_at.step == 12 && fake.joined == 1 && fake.let_go == 1 && fake.marks == 1);
@@ -434,7 +434,7 @@ static void standing_look__nodes__node_0_marks_and_all_join(void **state)
     standing_look(&t);
     assert_true(state_now() == STANDING_NONE && fake.marks == 0);
     fake.marked = 11;
-    step(0);
+    step_end(0);
     assert_int_equal(state_now(), STANDING_THERE);
     fake.joins = ST_PEER_LOST;
     standing_look(&t);
@@ -442,6 +442,23 @@ static void standing_look__nodes__node_0_marks_and_all_join(void **state)
     standing_look(&t); /* no second time */
     assert_int_equal(fake.joined, 1);
     assert_true(tick(&t));
+}
+
+/* Nodes without figures to join tell each for itself. Where no step has been, there is nothing to tell. */
+static void standing_look__nothing_to_join__each_tells_its_own(void **state)
+{
+    (void)state;
+    begin_steps(false, true);
+    fake.index = 1;
+    fake.is_told_due = true;
+    standing_look(&t);
+    assert_true(state_now() == STANDING_WANTED && fake.marks == 0);
+    step_end(0);
+    standing_look(&t);
+    assert_true(fake.told == 1 && fake.joined == 0 && fake.let_go == 0);
+    begin_steps(false, false);
+    progress_tell(&t);
+    assert_int_equal(fake.told, 0);
 }
 
 int main(void)
@@ -456,6 +473,7 @@ int main(void)
         cmocka_unit_test(step_done__passes__progress_counts_both),
         cmocka_unit_test(step_done__first_after_a_save__recovery_is_over),
         cmocka_unit_test(standing_look__time_to_tell__what_the_next_step_leaves_is_told),
+        cmocka_unit_test(standing_look__nothing_to_join__each_tells_its_own),
         cmocka_unit_test(standing_look__nodes__node_0_marks_and_all_join),
         cmocka_unit_test(tick__wish_to_stop_save_or_failure__ends_the_job),
     };
