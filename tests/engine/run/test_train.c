@@ -345,6 +345,38 @@ static void train_run__no_better_for_the_patience__stops_early_with_the_best_kep
     opened_close(&o);
 }
 
+/* Patience counts on over saves: a training that is resumed twice stops where one run would. */
+static void train_run__resumed_twice__stops_early_as_one_run_would(void **state)
+{
+    (void)state;
+    static const char *const last[] = {"4", "6", "100"}, *const evaluated[] = {"2 4", "6", "8"};
+    char out[256], best[300];
+    struct opened o;
+    snprintf(out, sizeof out, "%s", fixture_path("twice"));
+    snprintf(best, sizeof best, "%s/best", out);
+    for (int run = 0; run < 3; run++) {
+        char steps[64];
+        snprintf(steps, sizeof steps, "train.steps_max=%s", last[run]);
+        const char *const set[] = {"train.optimizer=sgd 1e-30",
+                                   "emb.optimizer=sgd 1e-30",
+                                   "emb.unseen=init",
+                                   "train.stop=logloss",
+                                   "train.patience=3",
+                                   "eval.every=2",
+                                   steps,
+                                   NULL};
+        const struct train_options options = {.eval = eval_sets_of(eval_path), .out = out, .resume = run ? out : NULL};
+        assert_ok(trained(&o, &options, set));
+        assert_string_equal(event_steps(&o, "eval"), evaluated[run]);
+        assert_int_equal(event_number(&o, "best", "step"), 2);
+        assert_int_equal(event_number(&o, "best", "stopped"), run == 2);
+        assert_int_equal(event_number(&o, "best", "evaluations_since"), run + 1);
+        opened_close(&o);
+    }
+    assert_int_equal(saved_progress(best).step, 2);
+    assert_int_equal(saved_progress(out).step, 8);
+}
+
 /* Without eval.every a training that stops early is evaluated after each pass. */
 static void train_run__stop_without_eval_every__evaluates_after_each_pass(void **state)
 {
@@ -529,6 +561,7 @@ int main(void)
         cmocka_unit_test(train_run__resumed_at_its_end__trains_nothing_and_says_so),
         cmocka_unit_test(train_run__progress__is_the_mean_loss_since_the_last_one),
         cmocka_unit_test(train_run__no_better_for_the_patience__stops_early_with_the_best_kept),
+        cmocka_unit_test(train_run__resumed_twice__stops_early_as_one_run_would),
         cmocka_unit_test(train_run__stop_without_eval_every__evaluates_after_each_pass),
         cmocka_unit_test(train_run__resumed_where_an_evaluation_is_due__is_made_if_it_may_stop),
         cmocka_unit_test(train_run__asked_to_stop__saves_and_says_how_to_go_on),
