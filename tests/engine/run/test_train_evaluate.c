@@ -12,6 +12,7 @@
 #include <math.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/doing.h"
 #include "engine/base/stop.h"
 #include "engine/base/trace.h"
 #include "engine/node/stream.h"
@@ -34,8 +35,14 @@ static struct {
     uint64_t own_rows[1];
     const uint64_t *seen; /* rows that evaluation sees; NULL: all */
     uint32_t seen_ticket, seen_all;
+    status holds;
+    const struct feed *listened[3]; /* feeds that a signal wakes, in order; [2]: the last one */
+    uint32_t listens;
+    bool is_woken;
+    int doing; /* evaluations begun, without those ended */
+    uint32_t done_count;
 } fake;
-static struct figure_kind kinds[2];
+static struct figure_kind kinds[3]; /* the third: no figure of a head */
 static struct head heads[2];
 
 static void note(const char *what)
@@ -51,6 +58,7 @@ static status fake_open(uint32_t set)
 }
 static status fake_measure(void)
 {
+    assert_int_equal(fake.doing, 1);
     note("measure");
     fake.ns += 300;
     heads[0].values[1] = fake.values[fake.opened];
@@ -69,6 +77,12 @@ static status fake_see(const uint64_t *rows, uint32_t ticket)
     note("see");
     return ST_OK;
 }
+static void fake_listen(bool (*wake)(void *), const void *feed)
+{
+    fake.listened[fake.listens < 2 ? fake.listens : 2] = feed;
+    fake.listens++;
+    fake.is_woken = wake != NULL;
+}
 static status fake_best(void)
 {
     fake.bests++;
@@ -76,11 +90,11 @@ static status fake_best(void)
     return ST_OK;
 }
 #define clock_ns()                                 fake.ns
-#define stop_listen(wake, context)                 ((void)(wake), (void)(context))
+#define stop_listen(wake, context)                 fake_listen(wake, context)
 #define eval_feeds_open(feeds, crew, i)            fake_open(i)
 #define eval_feeds_measure(feeds, crew, heads, by) fake_measure()
 #define eval_feeds_shut(feeds)                     note("shut")
-#define feed_hold(feed)                            ST_OK
+#define feed_hold(feed)                            fake_status(fake.holds)
 #define feed_let_go(feed)                          note("go")
 #define store_sees_until(store, rows, ticket)      ((void)(store), fake_see(rows, ticket))
 #define store_sees_all(store)                      (fake.seen_all++, note("all"))
@@ -93,6 +107,8 @@ static status fake_best(void)
 #define reduce_exchange(reduce)                    (&fake.exchange)
 #define node_stages(node)                          (fake.has_stages)
 #define reduce_own_rows(reduce)                    fake.own_rows
+#define doing_begin(what)                          (fake.doing += (what) == DOING_eval)
+#define doing_end(what)                            (fake.doing -= (what) == DOING_eval, fake.done_count++)
 #include "engine/run/train.c"
 
 static struct session session;
@@ -121,10 +137,12 @@ static void begin(bool may_stop)
     t = (struct trainer){.session = &session,
                          .options = &options,
                          .eval_step = UINT64_MAX,
+                         .feed = (struct feed *)(void *)&fake,
                          .row_count = rows,
                          .ticket = 4,
                          .heads = {.items = heads, .count = 2}};
     t.eval.sets.count = 2;
+    t.eval.feed = (struct feed *)(void *)&fake.ns;
     snprintf(t.eval.sets.item[0].name, sizeof t.eval.sets.item[0].name, "near");
     snprintf(t.eval.sets.item[1].name, sizeof t.eval.sets.item[1].name, "far");
     for (int i = 0; i < 3; i++) fake.values[i] = 0.5;
@@ -140,7 +158,10 @@ static void evaluate__two_sets__both_once_and_the_first_decides(void **state)
     assert_ok(evaluate(&t));
     assert_string_equal(fake.done, "see measure near@20 shut all go best see measure far@20 shut all go");
     assert_true(fake.bests == 1 && t.eval_step == 20 && fake.seen == rows && fake.seen_ticket == 4);
-    assert_true(fake.paused == 2 && fake.pause_ns == 600);
+    assert_true(fake.paused == 2 && fake.pause_ns == 600 && fake.doing == 0 && fake.done_count == 2);
+    /* A signal wakes whichever feed is waited for. */
+    assert_true(fake.listens == 4 && fake.listened[0] == t.eval.feed && fake.listened[1] == t.feed);
+    assert_true(fake.listened[2] == t.feed && fake.is_woken);
     assert_true(session.setup.model.best.step == 20 && session.setup.model.best.evaluations_since == 0);
     fake.done[0] = 0;
     assert_ok(evaluate(&t));
@@ -163,6 +184,10 @@ static void evaluate__first_set_fails__ends_there(void **state)
     fake.measures[0] = ST_IO;
     assert_int_equal(evaluate(&t), ST_IO);
     assert_string_equal(fake.done, "see measure shut all go");
+    begin(true);
+    fake.holds = ST_MEMORY;
+    assert_int_equal(evaluate(&t), ST_MEMORY);
+    assert_string_equal(fake.done, "shut all go");
     begin(true);
     fake.opens[0] = ST_IO;
     assert_int_equal(evaluate(&t), ST_IO);
@@ -209,6 +234,7 @@ static void evaluate__nodes__rows_are_seen_where_they_are_found(void **state)
     t.node = (struct node *)(void *)&fake;
     assert_ok(evaluate(&t));
     assert_string_equal(fake.done, "measure near@20 shut go measure far@20 shut go");
+    assert_true(fake.listens == 4 && !fake.is_woken); /* none may end before the others */
     begin(false);
     t.node = (struct node *)(void *)&fake;
     fake.has_stages = true;

@@ -311,9 +311,11 @@ static void tick__wish_to_stop_save_or_failure__ends_the_job(void **state)
         begin();
         fake.is_stopped = reasons & 1;
         fake.save_is_over = reasons >> 1 & 1;
+        fake.is_told_due = true;
         if (reasons >> 2) failure_keep(&t.standing_failure, status_fail(ST_IO, __FILE__, __LINE__, "made up"));
         assert_int_equal(tick(&t), reasons != 0);
         assert_true(look_count == 1 && !looks[0].is_over && fake.drained == 1);
+        assert_int_equal(atomic_load(&t.standing.shared_state), reasons >> 2 ? STANDING_NONE : STANDING_WANTED);
     }
 }
 
@@ -420,6 +422,7 @@ static void standing_look__nodes__node_0_marks_and_all_join(void **state)
     begin_steps(true, true);
     fake.is_told_due = true;
     standing_look(&t);
+    standing_look(&t); /* marks no second step */
     assert_true(state_now() == STANDING_WANTED && fake.marks == 1);
     fake.marked = 12;
     step_end(0);
