@@ -107,6 +107,8 @@ MUST_USE status train_nodes_check(const struct trainer *t);
 /* Checks that all nodes have the same data and go on from the same save; from now on they take each other's
  * messages. MISMATCH: they differ. */
 MUST_USE status train_nodes_begin(const struct trainer *t);
+/* On several nodes: checks that all begin alike, before they load a save together. MISMATCH: they do not. */
+MUST_USE status train_nodes_start(const struct trainer *t);
 /* On several nodes: goes on from the save of node 0. */
 MUST_USE status train_nodes_resume(const struct trainer *t);
 /* Prints as a table what each node has done in `steps`: shares of its time; how long others waited for

@@ -20,6 +20,31 @@
 
 /* --- before the first step ----------------------------------------------------------------------- */
 
+/* From what a training begins; what its flags say of it. */
+enum start { START_FIRST, START_INIT, START_RESUME, START_CONTINUE, START_COUNT };
+static const char *const start_text[START_COUNT] = {"without --init, --resume and --continue", "with --init",
+                                                    "with --resume", "with --continue"};
+
+static enum start start_of(const struct train_options *o)
+{
+    if (o->resume) return o->is_new_pass ? START_CONTINUE : START_RESUME;
+    return o->init ? START_INIT : START_FIRST;
+}
+
+status train_nodes_start(const struct trainer *t)
+{
+    if (t->node == NULL || t->options->use) return ST_OK;
+    struct reduce *reduce = node_reduce(t->node);
+    const enum start own = start_of(t->options);
+    uint32_t first = own;
+    TRY(reduce_tell(reduce, &first, sizeof first));
+    status st = ST_OK;
+    if (first != own)
+        st = status_fail(ST_MISMATCH, __FILE__, __LINE__, "it begins %s, and node 0 %s: give all nodes the same",
+                         start_text[own], start_text[first < START_COUNT ? first : START_FIRST]);
+    return reduce_agree(reduce, st);
+}
+
 /* Whether node 0 reads the data for all. */
 static bool is_shared(const struct trainer *t) { return t->node && reduce_stream(node_reduce(t->node)); }
 

@@ -169,6 +169,7 @@ status train_open(struct trainer *t)
 status train_model_fill(struct trainer *t)
 {
     struct model *model = &t->session->setup.model;
+    TRY(train_nodes_start(t));
     if (t->options->resume && t->node)
         TRY(train_nodes_resume(t));
     else if (t->options->resume)

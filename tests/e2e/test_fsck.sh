@@ -163,6 +163,27 @@ for path in files:
     if other:
         wrong = wrong or spoiled(path, lambda b: open(other, "rb").read(), lambda b: 0, lambda b: os.path.getsize(path))
 told("files of another model", wrong)
+def blocks_told(path, first, end):
+    """Damages neighbouring blocks of a file of rows, or with end 0 all; "" if one place is told, in words, too."""
+    whole = open(path, "rb").read()
+    span, rows, per = (int.from_bytes(whole[at:at + n], "little") for at, n in ((20, 4), (24, 8), (32, 4)))
+    end = end or (rows + per - 1) // per
+    begin = lambda block: 64 + min(block * per, rows) * (8 + 4 * span) + block * 8
+    spoilt = bytearray(whole)
+    for block in range(first, end): spoilt[begin(block) + 3] ^= 1
+    text = "%s: bytes %d to %d (rows %d to %d) do not match their checksum" % (
+        path, begin(first), begin(end) - 1, first * per, min(end * per, rows) - 1)
+    with open(path, "wb") as file: file.write(spoilt)
+    done = heterps("fsck", path, "--log", "json")
+    with open(path, "wb") as file: file.write(whole)
+    events = map(json.loads, done.stdout.splitlines())
+    told = [(e["begin"], e["end"], e["text"]) for e in events if e["event"] == "fault"]
+    expected = [(begin(first), begin(end), text)]
+    return "" if end > first and told == expected else "expected %s, found %s" % (expected, told)
+
+rows = model + "/emb.8.rows" # of two blocks
+wrong = blocks_told(rows, 0, 1) or blocks_told(rows, 1, 0) or blocks_told(rows, 0, 0)
+told("blocks of rows: neighbours are one place, with its bytes and rows", wrong)
 told("and whole again", "" if heterps("fsck", model).returncode == 0 else "fsck says otherwise")
 open(work + "/count", "w").write("%d %d" % (number, failed))
 PYTHON

@@ -252,6 +252,13 @@ static void provision_static__serving_parameters__takes_cores_of_the_stages_or_i
     assert_int_equal(s.stages[0].k, 6);
     assert_true(fabs(r.throughput - 1.5) < 1e-12);
     assert_true(fabs(r.cost / (s.model.usd_per_rate / 1.5 * 12 * s.model.price[0]) - 1) < 1e-12);
+    /* As many servers as whoever needs more of them: 7 cores to compute and 6 to serve, or the other way. */
+    for (int serves_more = 0; serves_more < 2; serves_more++) {
+        s.instance.server_seconds = serves_more ? 6.5 : 5.5;
+        s.stages[0] = (struct cost_stage){.last = 3, .time.compute_shared = serves_more ? 6 : 7};
+        (void)provision_static(&s.model, s.stages, 1, true);
+        assert_int_equal(s.stages[0].k, 12);
+    }
     scene_close(&s);
 }
 

@@ -12,6 +12,7 @@
 #include "engine/base/log.h"
 #include "engine/base/scope.h"
 #include "engine/crew/crew.h"
+#include "engine/device/kind.h"
 #include "tests/engine/fixture_files.h"
 
 /* Layers: e, x, y, bce. */
@@ -52,7 +53,7 @@ static struct opened {
     char path[256];
 } o;
 
-static void crew_on(const char *const *set, uint32_t set_count, bool training, const struct crew_options *options)
+static void setup_on(const char *const *set, uint32_t set_count, bool training)
 {
     memset(&o, 0, sizeof o);
     snprintf(o.path, sizeof o.path, "%s", fixture_path("small.bin"));
@@ -62,6 +63,11 @@ static void crew_on(const char *const *set, uint32_t set_count, bool training, c
     assert_ok(setup_open(
         &o.setup,
         &(struct setup_options){.graph_path = o.path, .set = set, .set_count = set_count, .training = training}));
+}
+
+static void crew_on(const char *const *set, uint32_t set_count, bool training, const struct crew_options *options)
+{
+    setup_on(set, set_count, training);
     assert_ok(crew_open(&o.crew, &o.setup, options));
 }
 
@@ -188,12 +194,40 @@ static void crew_change__another_plan__or_the_one_before_where_it_cannot_be(void
     crew_off();
 }
 
+/* A plan names types that none of its stages has.
+ * A later plan's stages may be of any of them, one a layer. */
+static void crew_finish__types_with_workers_of_their_own__the_most_of_any_plan(void **state)
+{
+    (void)state;
+    static const char *const types[] = {
+        "cpu\", \"price_per_hour\": 1, \"limit\": 9}, {\"name\": \"g\", \"device\": \"cuda:0",
+        "cpu\", \"price_per_hour\": 1, \"limit\": 9}, {\"name\": \"g\", \"device\": \"cpu"};
+    const uint32_t streams = device_kind(RESOURCE_CUDA)->streams, wanted[] = {4 * streams, 3};
+    assert_true(4 * streams > 3);
+    for (int i = 0; i < 2; i++) {
+        const struct crew_options options = {.threads = 3, .share = true, .may_change = true};
+        char json[600];
+        snprintf(json, sizeof json,
+                 "{\"format\": \"heterps-solution-1\", \"types\": [{\"name\": \"c\", \"device\": \"%s\", "
+                 "\"price_per_hour\": 1, \"limit\": 9}], \"stages\": ["
+                 "{\"first\": 0, \"last\": 3, \"type\": 0, \"k\": 1}]}",
+                 types[i]);
+        setup_on(NULL, 0, true);
+        crew_begin(&o.crew, &options);
+        o.crew.plan = plan_of(json);
+        assert_ok(crew_finish(&o.crew, &o.setup, &options));
+        assert_int_equal(o.crew.options.worker_count_max, wanted[i]);
+        crew_off();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(crew_open__training__the_pipeline_is_what_the_settings_say),
         cmocka_unit_test(crew_open__more_pipelines_than_cores__leaves_nothing),
         cmocka_unit_test(crew_feed_options__are_what_the_settings_say),
+        cmocka_unit_test(crew_finish__types_with_workers_of_their_own__the_most_of_any_plan),
         cmocka_unit_test(crew_change__another_plan__or_the_one_before_where_it_cannot_be),
     };
     return cmocka_run_group_tests(tests, graph_make, graph_remove) ? 1 : 0;

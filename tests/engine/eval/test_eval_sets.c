@@ -88,6 +88,8 @@ static void eval_sets_parse__names__stay_in_order(void **state)
     assert_ok(eval_sets_parse(&sets, "--eval", NULL, 0));
     assert_int_equal(sets.count, 0);
     assert_false(eval_sets_name_stdin(&sets));
+    sets.item[0].paths = sets.item[1].paths = "-"; /* of sets that are there no more */
+    assert_false(eval_sets_name_stdin(&sets));
     sets = eval_sets_of("a=b");
     assert_int_equal(sets.count, 1);
     assert_string_equal(sets.item[0].name, "");

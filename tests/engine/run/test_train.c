@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "tests/engine/run/session_fixture.h"
+#include "tests/engine/run/train_fixture.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -20,40 +20,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/stop.h"
-#include "engine/model/model_saved.h"
 #include "engine/run/report.h"
-#include "engine/run/train.h"
-
-#define BATCH 32u
-#define STEPS 10u
-
-static char data_path[256], eval_path[256];
-
-static int group_open(void **state) { return session_fixture_open_data(state, STEPS * BATCH, data_path, eval_path); }
-
-/* Trains as options say on the data; the answer's message is kept. */
-static status trained(struct opened *o, const struct train_options *options, const char *const *set)
-{
-    static struct failure failure;
-    struct train_options all = *options;
-    if (all.data == NULL) all.data = data_path;
-    opened_begin(o, set, LOG_JSON);
-    status st = all.out ? model_dir_check(&o->session.setup.graph, all.out) : ST_OK;
-    if (st == ST_OK) st = train_run(&o->session, &all);
-    failure_keep(&failure, st);
-    opened_end(o);
-    return failure_adopt(&failure);
-}
-
-/* Step and examples of a directory's newest save. */
-static struct progress saved_progress(const char *path)
-{
-    struct model_saved saved;
-    assert_ok(model_saved_open(&saved, path));
-    struct progress progress = saved.manifest.progress;
-    model_saved_close(&saved);
-    return progress;
-}
 
 /* The clock of this program and of what is linked to it: behind by that, and each look at it makes up a part
  * of it; 0: as it is. Never ahead, for the kernel waits by its own. */
@@ -256,37 +223,6 @@ static void train_run__resumed_at_its_end__trains_nothing_and_says_so(void **sta
     opened_close(&o);
 }
 
-/* What a resumed run with fewer passes finds done already says nothing of how long a pass is. */
-static void train_run__resumed_with_fewer_passes__keeps_the_length_of_a_pass(void **state)
-{
-    (void)state;
-    static const char *const two[] = {"train.epochs=2", "train.steps_max=13", NULL}, *const one[] = {"train.epochs=1",
-                                                                                                     NULL};
-    struct opened o;
-    const char *out = fixture_path("fewer");
-    assert_ok(trained(&o, &(struct train_options){.out = out}, two));
-    opened_close(&o);
-    assert_int_equal(saved_progress(out).pass_examples, STEPS * BATCH);
-    assert_ok(trained(&o, &(struct train_options){.out = out, .resume = out}, one));
-    assert_int_equal(o.session.setup.model.progress.pass_examples, STEPS * BATCH);
-    assert_string_equal(event_steps(&o, "checkpoint"), "");
-    opened_close(&o);
-    assert_int_equal(saved_progress(out).pass_examples, STEPS * BATCH);
-}
-
-/* A pass that a bound has cut short has no length. */
-static void train_run__steps_max_within_the_last_pass__knows_no_length_of_a_pass(void **state)
-{
-    (void)state;
-    static const char *const set[] = {"train.steps_max=4", NULL};
-    struct opened o;
-    const char *out = fixture_path("short");
-    assert_ok(trained(&o, &(struct train_options){.out = out}, set));
-    opened_close(&o);
-    assert_int_equal(saved_progress(out).epoch_examples, 4 * BATCH);
-    assert_int_equal(saved_progress(out).pass_examples, 0);
-}
-
 /* What one who follows a training hears, and in which order: begun, the rest, ending. */
 struct follower {
     uint32_t begun, ending, saved, steps, looks, told, wrong;
@@ -407,6 +343,38 @@ static void train_run__no_better_for_the_patience__stops_early_with_the_best_kep
     assert_int_equal(saved_progress(best).step, 2);
     assert_int_equal(saved_progress(out).step, 8);
     opened_close(&o);
+}
+
+/* Patience counts on over saves: a training that is resumed twice stops where one run would. */
+static void train_run__resumed_twice__stops_early_as_one_run_would(void **state)
+{
+    (void)state;
+    static const char *const last[] = {"4", "6", "100"}, *const evaluated[] = {"2 4", "6", "8"};
+    char out[256], best[300];
+    struct opened o;
+    snprintf(out, sizeof out, "%s", fixture_path("twice"));
+    snprintf(best, sizeof best, "%s/best", out);
+    for (int run = 0; run < 3; run++) {
+        char steps[64];
+        snprintf(steps, sizeof steps, "train.steps_max=%s", last[run]);
+        const char *const set[] = {"train.optimizer=sgd 1e-30",
+                                   "emb.optimizer=sgd 1e-30",
+                                   "emb.unseen=init",
+                                   "train.stop=logloss",
+                                   "train.patience=3",
+                                   "eval.every=2",
+                                   steps,
+                                   NULL};
+        const struct train_options options = {.eval = eval_sets_of(eval_path), .out = out, .resume = run ? out : NULL};
+        assert_ok(trained(&o, &options, set));
+        assert_string_equal(event_steps(&o, "eval"), evaluated[run]);
+        assert_int_equal(event_number(&o, "best", "step"), 2);
+        assert_int_equal(event_number(&o, "best", "stopped"), run == 2);
+        assert_int_equal(event_number(&o, "best", "evaluations_since"), run + 1);
+        opened_close(&o);
+    }
+    assert_int_equal(saved_progress(best).step, 2);
+    assert_int_equal(saved_progress(out).step, 8);
 }
 
 /* Without eval.every a training that stops early is evaluated after each pass. */
@@ -591,10 +559,9 @@ int main(void)
         cmocka_unit_test(train_run__resumed__goes_on_behind_the_save_and_ends_as_one_run_would),
         cmocka_unit_test(train_run__resumed_with_another_order__refused_within_a_pass_only),
         cmocka_unit_test(train_run__resumed_at_its_end__trains_nothing_and_says_so),
-        cmocka_unit_test(train_run__resumed_with_fewer_passes__keeps_the_length_of_a_pass),
-        cmocka_unit_test(train_run__steps_max_within_the_last_pass__knows_no_length_of_a_pass),
         cmocka_unit_test(train_run__progress__is_the_mean_loss_since_the_last_one),
         cmocka_unit_test(train_run__no_better_for_the_patience__stops_early_with_the_best_kept),
+        cmocka_unit_test(train_run__resumed_twice__stops_early_as_one_run_would),
         cmocka_unit_test(train_run__stop_without_eval_every__evaluates_after_each_pass),
         cmocka_unit_test(train_run__resumed_where_an_evaluation_is_due__is_made_if_it_may_stop),
         cmocka_unit_test(train_run__asked_to_stop__saves_and_says_how_to_go_on),

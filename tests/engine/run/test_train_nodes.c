@@ -297,6 +297,38 @@ static void train_run__nodes_share_a_directory_or_not__who_writes_is_told(void *
     assert_told(&o, "resume   this node has sent its save to nodes 1 and 2: ");
 }
 
+/* One goes on from a save, or otherwise from it, and one does not: both say so, whoever is which. */
+static void train_run__nodes_begin_otherwise__both_say_how(void **state)
+{
+    (void)state;
+    enum { NOTHING, INIT, RESUME, CONTINUE, KINDS };
+    static const char *const words[] = {"without --init, --resume and --continue", "with --init", "with --resume",
+                                        "with --continue"};
+    char out[256], wanted[200];
+    struct opened o;
+    snprintf(out, sizeof out, "%s", fixture_path("start"));
+    saved(&o, 2, (const char *const[]){out, out}, NULL);
+    for (uint32_t pair = 0; pair < KINDS * KINDS; pair++) {
+        const uint32_t kinds[2] = {pair / KINDS, pair % KINDS};
+        members_clear();
+        for (uint32_t n = 0; n < 2; n++) {
+            members[n].set[1] = "train.steps_max=3";
+            if (kinds[n] == INIT) members[n].train.init = out;
+            if (kinds[n] == RESUME || kinds[n] == CONTINUE) members[n].train.resume = out;
+            members[n].train.is_new_pass = kinds[n] == CONTINUE;
+        }
+        members_run(&o, 2, true);
+        json_decref(o.events);
+        if (kinds[0] == kinds[1]) {
+            members_are_well(2);
+            continue;
+        }
+        snprintf(wanted, sizeof wanted, "it begins %s, and node 0 %s: give all nodes the same", words[kinds[1]],
+                 words[kinds[0]]);
+        for (uint32_t n = 0; n < 2; n++) assert_ended(n, ST_MISMATCH, wanted);
+    }
+}
+
 static void train_run__nodes_have_waves__how_long_is_told(void **state)
 {
     (void)state;
@@ -387,6 +419,7 @@ int main(void)
         cmocka_unit_test(train_run__nodes_read_other_last_files__say_which),
         cmocka_unit_test(train_run__nodes_with_lanes__each_is_told),
         cmocka_unit_test(train_run__nodes_share_a_directory_or_not__who_writes_is_told),
+        cmocka_unit_test(train_run__nodes_begin_otherwise__both_say_how),
         cmocka_unit_test(train_run__nodes_have_waves__how_long_is_told),
         cmocka_unit_test(train_run__one_node_is_asked_to_stop__all_say_how_to_go_on),
     };

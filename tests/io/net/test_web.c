@@ -410,6 +410,13 @@ static void web_read__webhdfs__asks_for_parts_by_the_query(void **state)
     fails(&s, "/webhdfs/v1/a?op=OPEN", ST_INVALID,
           "answers GETFILESTATUS with more than 4096 bytes; expected one FileStatus: look whether WebHDFS is there");
     assert_int_equal(s.request_count, 1);
+    s = server_of(); /* more bytes than were asked for */
+    s.json = json;
+    s.length_more = 7;
+    char told[80];
+    snprintf(told, sizeof told, "was asked for %u bytes, and answers with %u", (unsigned)PIECE_BYTES,
+             (unsigned)PIECE_BYTES + 7);
+    fails(&s, "/webhdfs/v1/a?op=OPEN", ST_INVALID, told);
 }
 
 /* The parts of a file tell no version: WebHDFS is asked for it at both ends. */
