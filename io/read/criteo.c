@@ -52,7 +52,7 @@ struct criteo {
 
 static size_t criteo_bytes(const struct reader_options *options)
 {
-    return arena_bytes(sizeof(struct criteo)) + text_seeds_bytes(options->schema.example.field_count);
+    return arena_bytes(sizeof(struct criteo)) + text_plain_bytes(options->schema.example.field_count);
 }
 
 /* The numbers of columns, from 0, by their names: a prefix and a number from 1. */
@@ -76,14 +76,14 @@ static status columns_place(uint32_t *out, const struct reader_column *column, u
 static status fields_place(struct criteo *c, const struct reader_column *column)
 {
     struct criteo_fields *f = &c->fields;
+    const uint32_t field_count = f->plain.field_count;
     uint32_t integers = 0, at = 0;
-    for (uint32_t i = 0; column && i < f->field_count; i++) integers += column[i].name[0] == 'I';
-    if (integers == 0) return columns_place(f->column, column, f->field_count, 'C', CATEGORY_COUNT, "categorical");
-    if (f->field_count > INTEGER_COUNT + CATEGORY_COUNT)
-        FAIL(INVALID, "criteo has %u columns of texts; the graph uses %u", INTEGER_COUNT + CATEGORY_COUNT,
-             f->field_count);
+    for (uint32_t i = 0; column && i < field_count; i++) integers += column[i].name[0] == 'I';
+    if (integers == 0) return columns_place(f->column, column, field_count, 'C', CATEGORY_COUNT, "categorical");
+    if (field_count > INTEGER_COUNT + CATEGORY_COUNT)
+        FAIL(INVALID, "criteo has %u columns of texts; the graph uses %u", INTEGER_COUNT + CATEGORY_COUNT, field_count);
     c->has_integer_fields = true;
-    for (uint32_t i = 0; i < f->field_count; i++) {
+    for (uint32_t i = 0; i < field_count; i++) {
         bool is_integer = column[i].name[0] == 'I';
         TRY(columns_place(&at, &column[i], 1, is_integer ? 'I' : 'C', is_integer ? INTEGER_COUNT : CATEGORY_COUNT,
                           is_integer ? "integer" : "categorical"));
@@ -100,8 +100,9 @@ static status criteo_place(void **state, struct arena *arena, const struct reade
     c->kernels = text_kernels_of(options->isa);
     c->columns.begin = c->begin + 1;
     c->dense_count = schema->example.dense_count;
-    f->field_count = schema->example.field_count;
-    CHECK(schema->example.key_count_max >= f->field_count);
+    const uint32_t field_count = schema->example.field_count;
+    text_plain_place(&f->plain, arena, field_count, schema->missing_is_key);
+    CHECK(schema->example.key_count_max >= field_count);
     c->label_count = schema->example.label_count;
     if (c->label_count > 1) FAIL(INVALID, "criteo has one label; the graph uses %u", c->label_count);
     if (schema->example.has_weight || schema->example.has_group)
@@ -116,13 +117,9 @@ static status criteo_place(void **state, struct arena *arena, const struct reade
         c->dense_scale[i] = schema->dense ? schema->dense[i].scale : 1;
         c->is_scaled |= c->dense_mean[i] != 0 || c->dense_scale[i] != 1;
     }
-    text_seeds_place(&f->seeds, arena, f->field_count);
-    for (uint32_t field = 0; field < f->field_count; field++) {
-        text_seeds_set(&f->seeds, field, schema->field ? schema->field[field].seed : f->column[field]);
-        f->missing_key[field] = reader_key(f->seeds.seed[field], "", 0);
-    }
+    for (uint32_t field = 0; field < field_count; field++)
+        text_plain_set(&f->plain, field, schema->field ? schema->field[field].seed : f->column[field]);
     c->log1p = schema->log1p;
-    f->missing_is_key = schema->missing_is_key;
     c->missing_value = schema->missing_value;
     c->label_optional = options->label_optional;
     for (uint32_t i = 0; i < LOG1P_COUNT; i++) c->log1p_of[i] = (float)fmath_log1p(i);
@@ -245,13 +242,14 @@ static uint32_t categories_parse(const struct criteo_fields *f, const char *line
                                  uint64_t *restrict keys, uint32_t *restrict key_end)
 {
     uint32_t key_count = 0;
-    const uint32_t field_count = f->field_count;
-    const bool missing_is_key = f->missing_is_key;
+    const uint32_t field_count = f->plain.field_count;
+    const bool missing_is_key = f->plain.missing_is_key;
     for (uint32_t field = 0; field < field_count; field++) {
         const uint32_t *at = begin + f->column[field];
         uint32_t text_bytes = at[1] - at[0] - 1;
-        uint64_t key = reader_key_inline(f->seeds.seed[field], line + at[0], text_bytes ? text_bytes : USUAL_BYTES);
-        if (missing_is_key) key = text_bytes ? key : f->missing_key[field];
+        uint64_t key =
+            reader_key_inline(f->plain.seeds.seed[field], line + at[0], text_bytes ? text_bytes : USUAL_BYTES);
+        if (missing_is_key) key = text_bytes ? key : f->plain.missing_key[field];
         keys[key_count] = key;
         key_count += (text_bytes > 0) | missing_is_key;
         key_end[field] = key_count;
@@ -283,10 +281,8 @@ static enum reader_found criteo_parse(void *state, const char *line, size_t byte
     if (c->label_count) *example->label = label;
 
     float integer[16];
-    uint32_t integer_bytes[16];
-    for (uint32_t i = 0; i < 16; i++) integer_bytes[i] = begin[i + 2] - begin[i + 1] - 1;
     bool is_done =
-        c->kernels->integers && c->kernels->integers(line, begin + 1, integer_bytes, CRITEO_INTEGERS,
+        c->kernels->integers && c->kernels->integers(line, begin + 1, begin + 2, CRITEO_INTEGERS,
                                                      c->log1p ? c->log1p_of : NULL, c->missing_value, integer);
     if (!is_done && integers_parse(c, line, begin + 1, 1 + has_label, integer, why) == FOUND_BAD) return FOUND_BAD;
     for (uint32_t i = 0; i < c->dense_count; i++) example->dense[i] = integer[c->dense_column[i]];

@@ -38,13 +38,24 @@ struct csv_span {
     uint32_t bytes;
 };
 
+/* The numbers of the wanted columns in a line, beside csv.name; ABSENT: the line lacks it. */
+struct csv_places {
+    uint32_t *column;
+    bool numbers_are_run, fields_are_run; /* they lie one behind another, in order */
+};
+
+/* Texts of columns, for kernels: text i is the bytes at[i] .. stop[i] - 2, none of an absent column. */
+struct csv_texts {
+    const uint32_t *at, *stop;
+};
+
 struct csv {
     /* set at open */
     const struct reader_column *dense, *field, *label;
     uint32_t dense_count, field_count, label_count;
-    const char **name;    /* [column_count]: of the wanted columns: dense, fields, labels, weight, group       */
-    uint32_t *column;     /* beside name: its number in the file, or ABSENT                          */
-    uint32_t *unlabelled; /* the same for lines that lack the labels' columns                            */
+    const char **name;            /* [column_count]: of the wanted columns: dense, fields, labels, weight, group */
+    struct csv_places labelled;   /* in the file's lines */
+    struct csv_places unlabelled; /* in lines that lack the labels' columns */
     /* the last two are indices of name, or ABSENT */
     uint32_t column_count, weight, group;
     uint32_t *by_name; /* [by_name_count], a power of two: 1 + index of name, by its hash, or 0; linear probing */
@@ -52,14 +63,13 @@ struct csv {
     uint32_t *same_name; /* beside name: the next wanted column of the same name, or ABSENT             */
     struct text_fields texts;
     struct label_map label_map;
-    uint64_t *missing_key; /* [field_count] */
     const struct text_kernels *kernels;
     /* Every field has at most one key, of any text: all keys are then hashed at once. */
     bool is_plain;
-    struct text_seeds seeds;
-    uint32_t *text_at, *text_bytes; /* [field_count, padded]: texts of the line; before that its numbers */
-    float *number, *mean, *scale;   /* [dense_count, padded]; mean and scale of dense */
-    uint64_t *found;                /* likewise                           */
+    struct text_plain plain;
+    uint32_t *text_at, *text_stop; /* [text_count, padded]: the line's csv_texts, where they do not lie in begin */
+    float *number, *mean, *scale;  /* [dense_count, padded]; mean and scale of dense */
+    bool is_scaled;                /* some mean is not 0, or some scale is not 1 */
     bool has_header, has_quotes, log1p, missing_is_key, ids_over_is_error, label_optional;
     char separator, list_separator;
     const char *missing_text;
@@ -207,33 +217,48 @@ static void by_name_fill(struct csv *c)
     }
 }
 
+static bool is_run(const uint32_t *column, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (*column == ABSENT || column[i] != *column + i) return false;
+    return count > 0;
+}
+
+static void runs_find(const struct csv *c, struct csv_places *places)
+{
+    places->numbers_are_run = is_run(places->column, c->dense_count);
+    places->fields_are_run = is_run(places->column + c->dense_count, c->field_count);
+}
+
 /* Finds the wanted columns among the `count` names of the line that was split last. */
 static status names_resolve(struct csv *c, uint32_t count, const char *where)
 {
-    uint32_t label_count = 0;
+    uint32_t label_count = 0, *column_of = c->labelled.column;
     c->file_columns_unlabelled = ABSENT;
     c->may_be_absent = false;
-    for (uint32_t w = 0; w < c->column_count; w++) c->column[w] = ABSENT;
+    for (uint32_t w = 0; w < c->column_count; w++) column_of[w] = ABSENT;
     for (uint32_t i = 0; i < count; i++) {
         struct csv_span name = span_of(c, i);
         uint32_t first = *name_place(c, name.text, name.bytes);
-        if (first && c->column[first - 1] != ABSENT)
+        if (first && column_of[first - 1] != ABSENT)
             FAIL(INVALID, "%s names the column \"%s\" twice", where, c->name[first - 1]);
-        for (uint32_t w = first - 1; w != ABSENT; w = c->same_name[w]) c->column[w] = i;
+        for (uint32_t w = first - 1; w != ABSENT; w = c->same_name[w]) column_of[w] = i;
     }
     for (uint32_t w = 0; w < c->column_count; w++)
-        if (c->column[w] == ABSENT && !may_lack(c, w)) return fail_lacking(c, c->name[w], where, count);
+        if (column_of[w] == ABSENT && !may_lack(c, w)) return fail_lacking(c, c->name[w], where, count);
     for (uint32_t w = 0; w < c->column_count; w++) {
-        uint32_t before = 0, column = c->column[w];
+        uint32_t before = 0, column = column_of[w];
         bool is_of_label = false;
         for (uint32_t l = c->dense_count + c->field_count; l < c->column_count && is_label(c, l); l++) {
-            before += c->column[l] < column;
-            is_of_label |= c->column[l] == column;
+            before += column_of[l] < column;
+            is_of_label |= column_of[l] == column;
         }
-        c->unlabelled[w] = is_of_label || column == ABSENT ? ABSENT : column - before;
+        c->unlabelled.column[w] = is_of_label || column == ABSENT ? ABSENT : column - before;
         c->may_be_absent |= is_of_label && !is_label(c, w);
         label_count += is_label(c, w) && column != ABSENT;
     }
+    runs_find(c, &c->labelled);
+    runs_find(c, &c->unlabelled);
     c->file_columns = count;
     if (c->label_optional && label_count && label_count < count) c->file_columns_unlabelled = count - label_count;
     return ST_OK;
@@ -263,26 +288,25 @@ static uint32_t wanted_count(const struct reader_schema *schema)
            schema->example.has_weight + schema->example.has_group;
 }
 
-/* Kernels take sixteen integers at a time. */
-static size_t numbers_padded(uint32_t count) { return ((size_t)count + 15) & ~(size_t)15; }
+/* Kernels take sixteen texts at a time. */
+static size_t texts_padded(uint32_t count) { return ((size_t)count + TEXT_PAD - 1) & ~(size_t)(TEXT_PAD - 1); }
 
 static void csv_layout(struct csv *c, struct layout *layout, const struct reader_schema *schema)
 {
     uint32_t count = wanted_count(schema);
     LAYOUT_TAKE(layout, c->name, count);
-    LAYOUT_TAKE(layout, c->column, count);
-    LAYOUT_TAKE(layout, c->unlabelled, count);
+    LAYOUT_TAKE(layout, c->labelled.column, count);
+    LAYOUT_TAKE(layout, c->unlabelled.column, count);
     LAYOUT_TAKE(layout, c->same_name, count);
     for (c->by_name_count = 1; c->by_name_count < 2 * count + 1;) c->by_name_count *= 2;
     LAYOUT_TAKE(layout, c->by_name, c->by_name_count);
-    LAYOUT_TAKE(layout, c->missing_key, schema->example.field_count);
-    size_t texts = text_seeds_words(schema->example.field_count), numbers = numbers_padded(schema->example.dense_count);
-    LAYOUT_TAKE(layout, c->text_at, texts > numbers ? texts : numbers);
-    LAYOUT_TAKE(layout, c->text_bytes, texts > numbers ? texts : numbers);
+    const uint32_t fields = schema->example.field_count, dense = schema->example.dense_count;
+    const size_t numbers = texts_padded(dense), texts = texts_padded(dense > fields ? dense : fields);
+    LAYOUT_TAKE(layout, c->text_at, texts);
+    LAYOUT_TAKE(layout, c->text_stop, texts);
     LAYOUT_TAKE(layout, c->number, numbers);
     LAYOUT_TAKE(layout, c->mean, numbers);
     LAYOUT_TAKE(layout, c->scale, numbers);
-    LAYOUT_TAKE(layout, c->found, text_seeds_words(schema->example.field_count));
     LAYOUT_TAKE(layout, c->begin, BEGIN_COUNT);
     LAYOUT_TAKE(layout, c->copy, READER_LINE_BYTES_MAX + 1);
 }
@@ -292,7 +316,7 @@ static size_t csv_bytes(const struct reader_options *options)
     const struct reader_schema *schema = &options->schema;
     struct csv unused;
     struct layout sum = {.bytes = arena_bytes(sizeof(struct csv)) + label_map_bytes(schema->label_map) +
-                                  text_seeds_bytes(schema->example.field_count)};
+                                  text_plain_bytes(schema->example.field_count)};
     csv_layout(&unused, &sum, schema);
     /* Without the columns' names opening fails before it uses this size. */
     bool has_names = (schema->field || !schema->example.field_count) && (schema->label || !schema->example.label_count);
@@ -350,7 +374,7 @@ static status csv_place(void **state, struct arena *arena, const struct reader_o
     struct layout place = {.arena = arena};
     struct csv *c = arena_take(arena, sizeof *c);
     csv_layout(c, &place, schema);
-    text_seeds_place(&c->seeds, arena, schema->example.field_count);
+    text_plain_place(&c->plain, arena, schema->example.field_count, schema->missing_is_key);
     c->kernels = text_kernels_of(options->isa);
     c->columns.begin = c->begin;
     c->columns.takes_quotes = schema->has_quotes;
@@ -375,15 +399,17 @@ static status csv_place(void **state, struct arena *arena, const struct reader_o
     TRY(label_map_place(&c->label_map, arena, schema->label_map));
     TRY(names_place(c, schema));
     TRY(text_fields_place(&c->texts, arena, options, false));
-    c->is_plain = c->kernels->keys != NULL;
+    c->is_plain = c->kernels->fields != NULL;
     for (uint32_t f = 0; f < c->field_count; f++) {
         const struct reader_column *field = &c->field[f];
-        c->missing_key[f] = reader_key(field->seed, "", 0);
-        text_seeds_set(&c->seeds, f, field->seed);
+        text_plain_set(&c->plain, f, field->seed);
         c->is_plain = c->is_plain && field->ids_max == 1 && !c->texts.field[f].vocabulary && !field->negative_count;
     }
     for (uint32_t i = 0; i < LOG1P_COUNT; i++) c->log1p_of[i] = (float)fmath_log1p(i);
-    for (uint32_t i = 0; i < c->dense_count; i++) c->mean[i] = c->dense[i].mean, c->scale[i] = c->dense[i].scale;
+    for (uint32_t i = 0; i < c->dense_count; i++) {
+        c->mean[i] = c->dense[i].mean, c->scale[i] = c->dense[i].scale;
+        c->is_scaled |= c->mean[i] != 0 || c->scale[i] != 1;
+    }
     *state = c;
     if (c->has_header && schema->columns && *schema->columns)
         FAIL(INVALID, "data.columns and each file's first line both name the columns; "
@@ -415,42 +441,45 @@ static inline bool dense_parse(const struct csv *c, uint32_t i, struct csv_span 
     return fabsf(*out) <= FLT_MAX;
 }
 
-/* Notes the places of columns, for kernels; 0 bytes for absent ones. Nobody can predict
- * well which columns have marks. */
-static void spans_find(const struct csv *c, const uint32_t *restrict column, uint32_t count)
+/* The texts of columns, which `are_run` if they lie one behind another. Nobody can predict well which columns
+ * have marks. */
+static struct csv_texts texts_find(const struct csv *c, const uint32_t *restrict column, uint32_t count, bool are_run)
 {
-    uint32_t *restrict at = c->text_at, *restrict bytes = c->text_bytes;
-    const bool is_bare = c->is_trimmed && c->missing_bytes == 0 && !c->may_be_absent, is_quoted = c->is_quoted;
-    for (uint32_t i = 0; i < count && is_bare; i++) {
-        const uint32_t from = c->begin[column[i]], length = c->begin[column[i] + 1] - from - 1;
-        const uint32_t has_marks = is_quoted ? (length > 0) & (c->base[from] == '"') : 0;
+    uint32_t *restrict at = c->text_at, *restrict stop = c->text_stop;
+    const bool are_whole = c->is_trimmed && c->missing_bytes == 0 && !c->may_be_absent, is_quoted = c->is_quoted;
+    if (are_whole && !is_quoted && are_run) return (struct csv_texts){c->begin + *column, c->begin + *column + 1};
+    for (uint32_t i = 0; i < count && are_whole; i++) {
+        const uint32_t from = c->begin[column[i]], end = c->begin[column[i] + 1];
+        const uint32_t has_marks = is_quoted ? (end - from > 1) & (c->base[from] == '"') : 0;
         at[i] = from + has_marks;
-        bytes[i] = length - 2 * has_marks;
+        stop[i] = end - has_marks;
     }
-    for (uint32_t i = 0; i < count && !is_bare; i++) {
+    for (uint32_t i = 0; i < count && !are_whole; i++) {
         const struct csv_span s = span_of(c, column[i]);
         at[i] = (uint32_t)(s.text - c->base);
-        bytes[i] = is_missing(c, s) ? 0 : s.bytes;
+        stop[i] = at[i] + 1 + (is_missing(c, s) ? 0 : s.bytes);
     }
+    for (size_t i = count; i < texts_padded(count); i++) at[i] = 0, stop[i] = 1;
+    return (struct csv_texts){at, stop};
 }
 
 /* All numeric columns, if each is a short integer or absent, as most are; false:
  * one is not, and dense is undefined. */
-static bool integers_parse(const struct csv *c, const uint32_t *column, float *restrict dense)
+static bool integers_parse(const struct csv *c, const struct csv_places *places, float *restrict dense)
 {
     if (!c->kernels->integers) return false;
-    spans_find(c, column, c->dense_count);
-    for (size_t i = c->dense_count; i < numbers_padded(c->dense_count); i++) c->text_at[i] = c->text_bytes[i] = 0;
+    const struct csv_texts texts = texts_find(c, places->column, c->dense_count, places->numbers_are_run);
     for (uint32_t i = 0; i < c->dense_count; i += 16) {
         uint32_t left = c->dense_count - i;
-        if (!c->kernels->integers(c->base, c->text_at + i, c->text_bytes + i, left < 16 ? left : 16,
-                                  c->log1p ? c->log1p_of : NULL, 0, c->number + i))
+        if (!c->kernels->integers(c->base, texts.at + i, texts.stop + i, left < 16 ? left : 16,
+                                  c->log1p ? c->log1p_of : NULL, c->missing_value, c->number + i))
             return false;
     }
+    memcpy(dense, c->number, c->dense_count * sizeof *dense);
     bool are_finite = true;
-    for (uint32_t i = 0; i < c->dense_count; i++) {
-        const float value = (c->number[i] - c->mean[i]) * c->scale[i];
-        dense[i] = c->text_bytes[i] ? value : c->missing_value;
+    for (uint32_t i = 0; c->is_scaled && i < c->dense_count; i++) {
+        const float value = (dense[i] - c->mean[i]) * c->scale[i];
+        dense[i] = texts.stop[i] - texts.at[i] > 1 ? value : c->missing_value;
         are_finite &= fabsf(dense[i]) <= FLT_MAX;
     }
     return are_finite;
@@ -558,7 +587,7 @@ static enum reader_found fields_parse(const struct csv *c, const uint32_t *colum
             return FOUND_NONE;
         }
         if (found == 0 && c->missing_is_key && !field->negative_count) {
-            example->key[key_count] = c->missing_key[f];
+            example->key[key_count] = c->plain.missing_key[f];
             found = 1;
         }
         key_count += found;
@@ -568,20 +597,12 @@ static enum reader_found fields_parse(const struct csv *c, const uint32_t *colum
 }
 
 /* The same where every field has at most one key, of any text; no branch depends on absent texts. */
-static enum reader_found plain_fields_parse(const struct csv *c, const uint32_t *field_column,
+static enum reader_found plain_fields_parse(const struct csv *c, const struct csv_places *places,
                                             struct reader_example *example)
 {
-    const uint32_t field_count = c->field_count;
-    spans_find(c, field_column, field_count);
-    c->kernels->keys(c->found, c->base, c->text_at, c->text_bytes, &c->seeds, field_count);
-    uint64_t *restrict key = example->key;
-    uint32_t *restrict key_end = example->key_end;
-    uint32_t key_count = 0;
-    for (uint32_t f = 0; f < field_count; f++) {
-        key[key_count] = c->text_bytes[f] ? c->found[f] : c->missing_key[f];
-        key_count += (c->text_bytes[f] > 0) | c->missing_is_key;
-        key_end[f] = key_count;
-    }
+    const uint32_t *column = places->column + c->dense_count;
+    const struct csv_texts texts = texts_find(c, column, c->field_count, places->fields_are_run);
+    c->kernels->fields(&c->plain, c->base, texts.at, texts.stop, example->key, example->key_end);
     return FOUND_EXAMPLE;
 }
 
@@ -590,7 +611,7 @@ static enum reader_found csv_parse(void *state, const char *line, size_t bytes, 
 {
     struct csv *c = state;
     uint32_t count = columns_split(c, line, (uint32_t)bytes, c->file_columns, why);
-    const uint32_t *restrict column = c->column;
+    const struct csv_places *places = &c->labelled;
     if (__builtin_expect(count != c->file_columns, 0)) {
         if (count == 0) return FOUND_BAD;
         if (count != c->file_columns_unlabelled) {
@@ -599,15 +620,16 @@ static enum reader_found csv_parse(void *state, const char *line, size_t bytes, 
                 snprintf(fewer, sizeof fewer, ", or %u without labels", c->file_columns_unlabelled);
             return reader_bad(why, "expected %u columns%s, found %u", c->file_columns, fewer, count);
         }
-        column = c->unlabelled;
+        places = &c->unlabelled;
     }
-    bool is_done = integers_parse(c, column, example->dense);
+    const uint32_t *restrict column = places->column;
+    bool is_done = integers_parse(c, places, example->dense);
     for (uint32_t i = 0; i < c->dense_count && !is_done; i++)
         if (__builtin_expect(!dense_parse(c, i, span_of(c, column[i]), &example->dense[i]), 0))
             return bad_number(c, why, i, column);
 
     enum reader_found whole =
-        c->is_plain ? plain_fields_parse(c, column + c->dense_count, example) : fields_parse(c, column, example, why);
+        c->is_plain ? plain_fields_parse(c, places, example) : fields_parse(c, column, example, why);
     if (whole != FOUND_EXAMPLE) return whole;
     for (uint32_t i = 0; i < c->label_count; i++) {
         enum reader_found found = label_parse(c, i, column, example, why);
@@ -638,7 +660,7 @@ static status csv_words(void *state, const char *line, size_t bytes,
     CHECK(c->field_count == 1);
     const struct reader_column *field = &c->field[0];
     if (columns_split(c, line, (uint32_t)bytes, c->file_columns, NULL) != c->file_columns) return ST_OK;
-    struct csv_span s = span_of(c, c->column[c->dense_count]);
+    struct csv_span s = span_of(c, c->labelled.column[c->dense_count]);
     if (is_missing(c, s)) return ST_OK;
     if (field->ids_max == 1) return word(to, s.text, s.bytes);
     for (const char *at = s.text; at;) {

@@ -53,6 +53,6 @@ uint32_t csv_unquote(char *copy, uint32_t *begin, uint32_t limit, const char *li
         }
         if (at == end) break;
     }
-    if (count <= limit) begin[count] = (uint32_t)(to - copy) + 1;
+    for (uint32_t i = 0; count <= limit && i <= TEXT_PAD; i++) begin[count + i] = (uint32_t)(to - copy) + 1;
     return count;
 }

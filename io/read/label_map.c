@@ -108,7 +108,12 @@ status label_map_place(struct label_map *map, struct arena *arena, const char *t
 bool label_map_find(const struct label_map *map, const char *text, size_t bytes, float *label)
 {
     double ignored;
-    if (map->count == 0 && !map->has_others) return decimal_parse(text, bytes, &ignored, label);
+    const bool is_number = map->count == 0 && !map->has_others;
+    if (is_number && bytes == 1 && *text >= '0' && *text <= '9') { /* nearly always */
+        *label = (float)(*text - '0');
+        return true;
+    }
+    if (is_number) return decimal_parse(text, bytes, &ignored, label);
     const struct label_entry *entry = entry_find(map, text, bytes);
     if (!entry && (bytes == 0 || !map->has_others)) return false;
     *label = entry ? entry->value : map->others;

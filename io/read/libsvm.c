@@ -9,8 +9,10 @@
  * all of a line's ids, in order. All of a line is checked, even what the schema leaves out.
  *
  * Workload: ten to forty features a line, 10 bytes each. They are read many at a time where the processor can
- * and none of them is unusual (text_kernels.features), else one by one. Every feature goes to its field's
- * place at once, as far as the field has room; the keys of the fields then move together. */
+ * and none of them is unusual (text_kernels.features), else one by one. In most lines features are in the
+ * order of their fields: their keys then lie one behind another at once. From the first other feature on each
+ * one goes to a place of its field, as far as the field has room, and the keys of the fields move together at
+ * last. */
 #include "io/read/reader_internal.h"
 
 #include <stdio.h>
@@ -22,21 +24,26 @@
 #define NUMBER_MAX   65535u /* most of a field's number */
 #define ID_BYTES_MAX 20u    /* any 64-bit number */
 #define NO_FIELD     UINT32_MAX
+#define END_MORE     3u /* fields behind a feature's that are told where keys end: few lack features */
 
 struct libsvm {
     enum reader_format format;
     const struct text_kernels *kernels;
     uint32_t field_count, label_count;
     const struct reader_column *field, *label;
-    uint32_t all;             /* the field "features", or NO_FIELD                                        */
-    uint32_t number_count;    /* numbers of wanted fields are below this                                    */
-    uint32_t *of_number;      /* [number_count]: the field Fn, or NO_FIELD                                */
-    uint32_t *base;           /* [field_count]: where the field's keys may begin                           */
-    struct text_seeds seeds;  /* [field_count] */
-    struct text_seeds of_all; /* [TEXT_FEATURES]: the seed of `all`, repeated                           */
-    uint32_t *ids_max;        /* [field_count]                                                           */
-    uint32_t *count;          /* [field_count]: keys of this line, even if more than ids_max               */
+    uint32_t all; /* the field "features", or field_count: there is none */
+    /* numbers of wanted fields are below number_count; field_count is no field; seeds [field_count + 1] */
+    struct text_numbers numbers;
+    uint32_t *of_number; /* [number_count + 1]: the field Fn, or field_count */
+    uint32_t *base;      /* [field_count]: where the field's keys may begin */
+    uint32_t key_count_max;
+    uint32_t *ids_max; /* [field_count] */
+    uint32_t *count;   /* [field_count]: keys of this line, even if more than ids_max */
     struct label_map label_map;
+    /* Of the line: key_count keys lie one behind another, the last of last_field; those of field f end at
+     * end[f + 1] for f up to last_field + END_MORE. Else keys lie from `base` on, and `count` counts them. */
+    bool are_together;
+    uint32_t key_count, last_field, *end; /* end [2 + field_count + END_MORE] */
     bool has_value, has_group, missing_is_key, ids_over_is_error, label_optional;
 };
 
@@ -66,18 +73,18 @@ static uint32_t numbers_of(const struct reader_schema *s)
 
 static void libsvm_layout(struct libsvm *l, struct layout *layout, const struct reader_schema *s)
 {
-    LAYOUT_TAKE(layout, l->of_number, numbers_of(s));
+    LAYOUT_TAKE(layout, l->of_number, numbers_of(s) + 1);
     LAYOUT_TAKE(layout, l->base, s->example.field_count);
     LAYOUT_TAKE(layout, l->ids_max, s->example.field_count);
     LAYOUT_TAKE(layout, l->count, s->example.field_count);
+    LAYOUT_TAKE(layout, l->end, 2 + s->example.field_count + END_MORE);
 }
 
 static size_t libsvm_bytes(const struct reader_options *options)
 {
     struct libsvm unused;
     struct layout sum = {.bytes = arena_bytes(sizeof(struct libsvm)) + label_map_bytes(options->schema.label_map) +
-                                  text_seeds_bytes(options->schema.example.field_count) +
-                                  text_seeds_bytes(TEXT_FEATURES)};
+                                  text_seeds_bytes(options->schema.example.field_count + 1)};
     libsvm_layout(&unused, &sum, &options->schema);
     return sum.bytes;
 }
@@ -89,29 +96,31 @@ static status fields_place(struct libsvm *l, const struct reader_schema *s, cons
                                         [READER_LIBFM] = "features, and F1, F2, ... by the place in the line"};
     uint64_t base = 0;
     if (s->example.field_count && !s->field) FAIL(INVALID, "the graph must name the fields of %s that it uses", format);
-    l->all = NO_FIELD;
-    l->number_count = numbers_of(s);
-    for (uint32_t n = 0; n < l->number_count; n++) l->of_number[n] = NO_FIELD;
+    l->all = l->field_count;
+    l->numbers.has_number = l->format == READER_LIBFFM;
+    l->numbers.number_count = numbers_of(s);
+    l->numbers.field = l->of_number;
+    for (uint32_t n = 0; n <= l->numbers.number_count; n++) l->of_number[n] = l->field_count;
     for (uint32_t f = 0; f < l->field_count; f++) {
         const struct reader_column *field = &s->field[f];
         uint32_t number = l->format == READER_LIBSVM ? NO_FIELD : number_of(field->name);
         bool is_all = l->format != READER_LIBFFM && strcmp(field->name, "features") == 0;
-        if (is_all ? l->all != NO_FIELD : number == NO_FIELD || (number == 0 && l->format == READER_LIBFM))
+        if (is_all ? l->all < l->field_count : number == NO_FIELD || (number == 0 && l->format == READER_LIBFM))
             FAIL(INVALID, "%s has the fields %s, each once; the graph uses %s", format, names[l->format], field->name);
-        if (!is_all && l->of_number[number] != NO_FIELD)
+        if (!is_all && l->of_number[number] < l->field_count)
             FAIL(INVALID, "%s has the fields %s, each once; the graph uses %s twice", format, names[l->format],
                  field->name);
         if (field->vocabulary != READER_NONE || field->negative_count)
             FAIL(INVALID, "%s has no words: %s can have no vocabulary and no candidates", format, field->name);
         *(is_all ? &l->all : &l->of_number[number]) = f;
         l->base[f] = (uint32_t)base;
-        text_seeds_set(&l->seeds, f, field->seed);
+        text_seeds_set(&l->numbers.seeds, f, field->seed);
         l->ids_max[f] = field->ids_max;
         base += field->ids_max;
     }
     CHECK(base <= s->example.key_count_max);
-    for (uint32_t i = 0; i < TEXT_FEATURES && l->all != NO_FIELD; i++)
-        text_seeds_set(&l->of_all, i, l->seeds.seed[l->all]);
+    l->key_count_max = (uint32_t)base;
+    l->numbers.all = l->all;
     return ST_OK;
 }
 
@@ -122,8 +131,7 @@ static status place(void **state, struct arena *arena, const struct reader_optio
     struct layout layout = {.arena = arena};
     struct libsvm *l = arena_take(arena, sizeof *l);
     libsvm_layout(l, &layout, s);
-    text_seeds_place(&l->seeds, arena, s->example.field_count);
-    text_seeds_place(&l->of_all, arena, TEXT_FEATURES);
+    text_seeds_place(&l->numbers.seeds, arena, s->example.field_count + 1);
     l->kernels = text_kernels_of(options->isa);
     TRY(label_map_place(&l->label_map, arena, s->label_map));
     l->format = format;
@@ -277,41 +285,106 @@ static inline void feature_put(const struct libsvm *l, struct reader_example *ex
     uint32_t n = l->count[field]++;
     if (n >= l->ids_max[field]) return;
     uint32_t at = l->base[field] + n;
-    example->key[at] = reader_key_of(&l->seeds, field, id, bytes);
+    example->key[at] = reader_key_of(&l->numbers.seeds, field, id, bytes);
     if (l->has_value) example->value[at] = value;
 }
 
-/* Puts features into field "features". */
-static void features_put_all(const struct libsvm *l, struct reader_example *example, const char *text,
-                             const struct text_features *found)
+/* The field of a number; field_count: none. */
+static inline uint32_t field_of(const struct libsvm *l, uint32_t number)
 {
-    uint64_t key[TEXT_FEATURES];
+    return l->of_number[number < l->numbers.number_count ? number : l->numbers.number_count];
+}
+
+/* Puts features into field "features". */
+static void features_put_all(const struct libsvm *l, struct reader_example *example, const struct text_features *found)
+{
     uint32_t begin = l->count[l->all], room = l->ids_max[l->all], at = l->base[l->all] + begin;
     l->count[l->all] += found->count;
     if (begin >= room) return;
     uint32_t count = found->count < room - begin ? found->count : room - begin;
-    l->kernels->keys(key, text, found->at, found->id_bytes, &l->of_all, count);
-    memcpy(example->key + at, key, count * sizeof *key);
+    memcpy(example->key + at, found->key, count * sizeof *found->key);
     if (l->has_value) memcpy(example->value + at, found->value, count * sizeof *found->value);
 }
 
-/* Puts features into the fields of their numbers. */
-static void features_put_each(const struct libsvm *l, struct reader_example *example, const char *text,
-                              const struct text_features *found)
+/* Of features without numbers: their fields by their places in the line, from `place` on, and the keys. */
+static void features_number(const struct libsvm *l, const char *text, uint32_t place, struct text_features *found)
 {
-    uint64_t key[TEXT_FEATURES], seed[TEXT_FEATURES], flip_short[TEXT_FEATURES], flip_usual[TEXT_FEATURES];
-    uint32_t field[TEXT_FEATURES];
-    for (uint32_t i = 0; i < found->count; i++) {
-        field[i] = found->field[i] < l->number_count ? l->of_number[found->field[i]] : NO_FIELD;
-        uint32_t f = field[i] == NO_FIELD ? 0 : field[i];
-        seed[i] = l->seeds.seed[f], flip_short[i] = l->seeds.flip_short[f], flip_usual[i] = l->seeds.flip_usual[f];
+    for (uint32_t i = 0; i < found->count; i++) found->field[i] = field_of(l, place + i);
+    for (uint32_t i = found->count; i % TEXT_SEEDS_PAD; i++) found->field[i] = l->field_count;
+    l->kernels->keys(found->key, text, found->at, found->id_bytes, &l->numbers.seeds, found->field, found->count);
+}
+
+static inline void key_move(const struct libsvm *l, struct reader_example *example, uint32_t to, uint32_t from)
+{
+    example->key[to] = example->key[from];
+    if (l->has_value) example->value[to] = example->value[from];
+}
+
+/* Tells the fields from last_field on, up to `stop`, where the line's keys end. */
+static void ends_fill(const struct libsvm *l, uint32_t last_field, uint32_t stop, uint32_t key_count)
+{
+    for (uint32_t f = last_field + END_MORE + 1; f < stop; f++) l->end[f + 1] = key_count;
+}
+
+/* Moves keys that lie one behind another to the places of their fields, as far as these have room. */
+static void keys_spread(struct libsvm *l, struct reader_example *example)
+{
+    uint32_t to = 0;
+    if (!l->are_together) return;
+    l->are_together = false;
+    ends_fill(l, l->last_field, l->field_count, l->key_count);
+    for (uint32_t f = 0; f < l->field_count; f++) {
+        l->count[f] = l->end[f + 1] - l->end[f];
+        for (uint32_t i = 0; i < l->count[f] && i < l->ids_max[f]; i++) key_move(l, example, to++, l->end[f] + i);
     }
-    const struct text_seeds seeds = {seed, flip_short, flip_usual};
-    l->kernels->keys(key, text, found->at, found->id_bytes, &seeds, found->count);
-    for (uint32_t i = 0; i < found->count; i++) {
-        uint32_t f = field[i], n = f == NO_FIELD ? 0 : l->count[f]++;
-        if (f == NO_FIELD || n >= l->ids_max[f]) continue;
-        example->key[l->base[f] + n] = key[i];
+    for (uint32_t f = l->field_count; f-- > 0;) /* base[f] is at least the number of keys before */
+        for (uint32_t i = l->count[f] < l->ids_max[f] ? l->count[f] : l->ids_max[f]; i-- > 0;)
+            key_move(l, example, l->base[f] + i, --to);
+}
+
+/* Puts features behind the line's others, if they are in the order of their fields. */
+static bool features_append(struct libsvm *l, struct reader_example *example, const struct text_features *found,
+                            uint32_t count)
+{
+    const uint32_t *field = found->field, begin = l->key_count;
+    uint32_t last = l->last_field;
+    bool is_back = count && *field < last, has_gap = false;
+    if (count == 0 || !l->are_together || count > l->key_count_max - begin) return count == 0;
+    for (uint32_t i = 1; i < count; i++) is_back |= field[i] < field[i - 1];
+    if (is_back) return false;
+    /* Whether the next field lacks features is hard to predict: each feature tells four fields, and the next
+     * ones correct it. */
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t end = begin + i + 1, ends[1 + END_MORE] = {end, end, end, end};
+        has_gap |= field[i] - last > 1 + END_MORE;
+        last = field[i];
+        memcpy(l->end + 1 + last, ends, sizeof ends);
+    }
+    for (uint32_t i = 0; has_gap && i < count; i++) ends_fill(l, i ? field[i - 1] : l->last_field, field[i], begin + i);
+    memcpy(example->key + begin, found->key, count * sizeof *found->key);
+    if (l->has_value) memcpy(example->value + begin, found->value, count * sizeof *found->value);
+    l->last_field = last;
+    l->key_count += count;
+    return true;
+}
+
+/* Puts features into the fields of their numbers; leaves out those of no field. */
+static void features_put_each(struct libsvm *l, struct reader_example *example, struct text_features *found)
+{
+    const uint32_t none = l->field_count;
+    uint32_t *field = found->field, count = 0, to = 0;
+    for (uint32_t i = 0; i < found->count; i++) count += field[i] != none;
+    for (uint32_t i = 0; count < found->count && i < found->count; i++) {
+        const uint32_t f = field[i];
+        field[to] = f, found->key[to] = found->key[i], found->value[to] = found->value[i];
+        to += f != none;
+    }
+    if (features_append(l, example, found, count)) return;
+    keys_spread(l, example);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t f = field[i], n = l->count[f]++;
+        if (n >= l->ids_max[f]) continue;
+        example->key[l->base[f] + n] = found->key[i];
         if (l->has_value) example->value[l->base[f] + n] = found->value[i];
     }
 }
@@ -319,25 +392,41 @@ static void features_put_each(const struct libsvm *l, struct reader_example *exa
 /* Puts the features at the front of the text, as many as are found at a time; the first has
  * this place in its line. Returns how many bytes they take, and their number in *count; 0: the
  * next one must be read by itself. */
-static inline __attribute__((always_inline)) size_t features_take(const struct libsvm *l, enum reader_format format,
+static inline __attribute__((always_inline)) size_t features_take(struct libsvm *l, enum reader_format format,
                                                                   const char *text, size_t bytes,
                                                                   struct reader_example *example, uint32_t place,
                                                                   uint32_t *count)
 {
     struct text_features found;
-    size_t taken = l->kernels->features(text, bytes, format == READER_LIBFFM, &found);
+    size_t taken = l->kernels->features(text, bytes, &l->numbers, &found);
     if (taken == 0) return 0;
     *count = found.count;
-    if (format != READER_LIBFFM && l->all != NO_FIELD) features_put_all(l, example, text, &found);
-    for (uint32_t i = 0; format == READER_LIBFM && i < found.count; i++) found.field[i] = place + i;
-    if (format != READER_LIBSVM && l->number_count) features_put_each(l, example, text, &found);
+    if (format != READER_LIBFFM && l->all < l->field_count) features_put_all(l, example, &found);
+    if (format == READER_LIBFM && l->numbers.number_count) features_number(l, text, place, &found);
+    if (format != READER_LIBSVM && l->numbers.number_count) features_put_each(l, example, &found);
     return taken;
 }
 
+/* Where keys lie one behind another; false: a field lacks the key that it is to have, or has too many. */
+static bool fields_close_together(const struct libsvm *l, struct reader_example *example)
+{
+    const uint32_t least = l->missing_is_key, *end = l->end;
+    bool is_other = false;
+    ends_fill(l, l->last_field, l->field_count, l->key_count);
+    for (uint32_t f = 0; f < l->field_count; f++) {
+        const uint32_t count = end[f + 1] - end[f];
+        is_other |= (count < least) | (count > l->ids_max[f]);
+    }
+    memcpy(example->key_end, end + 1, l->field_count * sizeof *end);
+    return !is_other;
+}
+
 /* Moves the fields' keys together. */
-static enum reader_found fields_close(const struct libsvm *l, struct reader_example *example, char *why)
+static enum reader_found fields_close(struct libsvm *l, struct reader_example *example, char *why)
 {
     uint32_t total = 0;
+    if (l->are_together && fields_close_together(l, example)) return FOUND_EXAMPLE;
+    keys_spread(l, example);
     for (uint32_t f = 0; f < l->field_count; f++) {
         uint32_t count = l->count[f], base = l->base[f];
         if (__builtin_expect(count > l->ids_max[f], 0)) {
@@ -348,19 +437,14 @@ static enum reader_found fields_close(const struct libsvm *l, struct reader_exam
             count = l->ids_max[f];
         }
         if (count == 0 && l->missing_is_key) {
-            example->key[base] = reader_key_inline(l->seeds.seed[f], "", 0);
+            example->key[base] = reader_key_inline(l->numbers.seeds.seed[f], "", 0);
             if (l->has_value) example->value[base] = 1;
             count = 1;
         }
         /* Whether there is one key or none is hard to predict: both copy one, and the next
          * field overwrites a missing one. */
-        if (count <= 1) {
-            example->key[total] = example->key[base];
-            if (l->has_value) example->value[total] = example->value[base];
-        } else if (total != base) {
-            for (uint32_t i = 0; i < count; i++) example->key[total + i] = example->key[base + i];
-            for (uint32_t i = 0; l->has_value && i < count; i++) example->value[total + i] = example->value[base + i];
-        }
+        if (count <= 1) key_move(l, example, total, base);
+        for (uint32_t i = 0; count > 1 && total != base && i < count; i++) key_move(l, example, total + i, base + i);
         total += count;
         example->key_end[f] = total;
     }
@@ -390,7 +474,7 @@ static enum reader_found label_take(const struct libsvm *l, const char *line, co
 }
 
 /* Inlined into the parser of each dialect, which fixes `format`. */
-static inline __attribute__((always_inline)) enum reader_found parse(const struct libsvm *l, enum reader_format format,
+static inline __attribute__((always_inline)) enum reader_found parse(struct libsvm *l, enum reader_format format,
                                                                      const char *line, size_t bytes,
                                                                      struct reader_example *example, char *why)
 {
@@ -398,7 +482,10 @@ static inline __attribute__((always_inline)) enum reader_found parse(const struc
     while (at < end && is_blank(*at)) at++;
     if (at == end || *at == '#') return FOUND_NONE;
     if (label_take(l, line, &at, end, example, why) == FOUND_BAD) return FOUND_BAD;
+    l->are_together = l->kernels->features && l->all == l->field_count;
     memset(l->count, 0, sizeof *l->count * l->field_count);
+    memset(l->end, 0, sizeof *l->end * (2 + END_MORE));
+    l->key_count = l->last_field = 0;
     bool has_group = false, takes_many = l->kernels->features != NULL;
     for (uint32_t place = 1;; place++) {
         while (at < end && is_blank(*at)) at++;
@@ -429,9 +516,10 @@ static inline __attribute__((always_inline)) enum reader_found parse(const struc
             return bad_word(why, line, word, end, "field:id:value, with a field of at most 65535");
         if (!digits_take(&at, end, &id, &id_bytes) || !value_take(&at, end, &value))
             return bad_feature(why, line, word, end, format == READER_LIBFFM);
-        if (format != READER_LIBFFM && l->all != NO_FIELD) feature_put(l, example, l->all, id, id_bytes, value);
-        if (format != READER_LIBSVM && number < l->number_count && l->of_number[number] != NO_FIELD)
-            feature_put(l, example, l->of_number[number], id, id_bytes, value);
+        keys_spread(l, example);
+        if (format != READER_LIBFFM && l->all < l->field_count) feature_put(l, example, l->all, id, id_bytes, value);
+        if (format != READER_LIBSVM && field_of(l, number) < l->field_count)
+            feature_put(l, example, field_of(l, number), id, id_bytes, value);
     }
     if (l->has_group && !has_group && !l->label_optional)
         return reader_bad(why, "expected qid:NUMBER behind the label, found none");

@@ -142,6 +142,23 @@ static inline void text_seeds_set(struct text_seeds *seeds, uint32_t i, uint64_t
     seeds->flip_usual[i] = (XXH_readLE64(XXH3_kSecret + 8) ^ XXH_readLE64(XXH3_kSecret + 16)) - twice;
 }
 
+static inline size_t text_plain_bytes(uint32_t count)
+{
+    return text_seeds_bytes(count) + arena_bytes(sizeof(uint64_t) * text_seeds_words(count));
+}
+static inline void text_plain_place(struct text_plain *plain, struct arena *arena, uint32_t count, bool missing_is_key)
+{
+    plain->field_count = count;
+    plain->missing_is_key = missing_is_key;
+    text_seeds_place(&plain->seeds, arena, count);
+    plain->missing_key = arena_take(arena, sizeof(uint64_t) * text_seeds_words(count));
+}
+static inline void text_plain_set(struct text_plain *plain, uint32_t field, uint64_t seed)
+{
+    text_seeds_set(&plain->seeds, field, seed);
+    plain->missing_key[field] = XXH3_64bits_withSeed("", 0, seed);
+}
+
 static inline uint64_t reader_key_inline(uint64_t seed, const char *text, size_t bytes)
 {
     return XXH3_64bits_withSeed(text, bytes, seed);

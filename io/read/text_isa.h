@@ -23,10 +23,13 @@ struct text_columns {
     bool has_space;           /* there is a space; with takes_quotes, outside of quotation marks               */
     uint32_t separator_count; /* columns - 1                                                                  */
     bool takes_quotes;        /* set by the caller: separators between two quotation marks are none       */
-    uint32_t *begin;          /* [limit + TEXT_BEGIN_MORE]; columns beyond the limit are not kept                */
+    /* [limit + TEXT_BEGIN_MORE]; columns beyond the limit are not kept. A line of `limit` columns at most has
+     * TEXT_PAD empty ones more, at its end, so that kernels may take sixteen columns where fewer are left. */
+    uint32_t *begin;
 };
 /* A block of 64 separators behind the last column that is kept. */
 #define TEXT_BEGIN_MORE 66u
+#define TEXT_PAD        16u
 
 /* Seeds of keys, and numbers derived from them; padded to a multiple of TEXT_SEEDS_PAD. */
 struct text_seeds {
@@ -34,16 +37,30 @@ struct text_seeds {
 };
 #define TEXT_SEEDS_PAD 8u
 
+/* Fields of at most one key each, of any text. */
+struct text_plain {
+    uint32_t field_count;
+    bool missing_is_key;
+    struct text_seeds seeds;
+    uint64_t *missing_key; /* [field_count] */
+};
+
 /* The part of criteo's state that kernels see. */
 #define CRITEO_INTEGERS   13u
 #define CRITEO_CATEGORIES 26u
 #define CRITEO_FIELDS     40u /* fields: categories, and integers by their texts; padded */
 struct criteo_fields {
-    uint32_t field_count;
-    bool missing_is_key;
+    struct text_plain plain;
     uint32_t column[CRITEO_FIELDS]; /* [field_count]: from 0, which is C1, or, where some fields are integers, I1 */
+};
+
+/* Which field of the schema a feature is of: that of its number, or `all`. */
+struct text_numbers {
+    bool has_number; /* features have numbers, up to 65535 */
+    uint32_t all;
+    uint32_t number_count;
+    const uint32_t *field; /* [number_count + 1]: by number; the last is that of greater numbers */
     struct text_seeds seeds;
-    uint64_t missing_key[CRITEO_FIELDS]; /* [field_count] */
 };
 
 /* Features of a line, from text_kernels.features; arrays are padded like seeds, with places in the text. */
@@ -51,7 +68,8 @@ struct criteo_fields {
 struct text_features {
     uint32_t count;
     uint32_t at[TEXT_FEATURES], id_bytes[TEXT_FEATURES]; /* of the id: up to 20 digits, no leading zero */
-    uint32_t field[TEXT_FEATURES];                       /* has_field: up to 65535                               */
+    uint32_t field[TEXT_FEATURES];
+    uint64_t key[TEXT_FEATURES]; /* of the id, with the field's seed */
     float value[TEXT_FEATURES];
 };
 
@@ -60,23 +78,26 @@ struct text_kernels {
     /* Cuts the text at its first '\n' and finds the separators before it, in one pass.
      * `limit`: columns to keep. */
     void (*columns_find)(const char *text, size_t bytes, char separator, uint32_t limit, struct text_columns *found);
-    /* `count` <= 16 integers, -?[0-9]* of up to 8 bytes each. If log1p_of, a table of
-     * log1p(0 .. TEXT_LOG1P_COUNT - 1), is not NULL: sign times the logarithm of 1 +
-     * magnitude. False if one of the texts has another form: `out` is then undefined. All
+    /* `count` <= 16 integers, -?[0-9]* of up to 8 bytes each; text i is the bytes at[i] .. stop[i] - 2, as of
+     * columns. If log1p_of, a table of log1p(0 .. TEXT_LOG1P_COUNT - 1), is not NULL: sign times the
+     * logarithm of 1 + magnitude. False if one of the texts has another form: `out` is then undefined. All
      * sixteen `at` must be places in the line. Or NULL. */
-    bool (*integers)(const char *line, const uint32_t at[16], const uint32_t bytes[16], uint32_t count,
+    bool (*integers)(const char *line, const uint32_t at[16], const uint32_t stop[16], uint32_t count,
                      const float *log1p_of, float missing_value, float out[16]);
     /* The keys of the categories at begin[0] .. begin[26]; returns how many. Or NULL. */
     uint32_t (*categories)(const struct criteo_fields *fields, const char *line, const uint32_t *begin, uint64_t *key,
                            uint32_t *key_end);
-    /* key[i] = reader_key(seed[i], text + at[i], bytes[i]), bytes > 0, for any count; arrays are padded like
-     * seeds, with any `at` within the text and any `bytes`. Or NULL. */
+    /* The same of the texts at[i] .. stop[i] - 2, which are padded like seeds, with any texts. Or NULL. */
+    uint32_t (*fields)(const struct text_plain *fields, const char *text, const uint32_t *at, const uint32_t *stop,
+                       uint64_t *key, uint32_t *key_end);
+    /* key[i] = reader_key(seed[which[i]], text + at[i], bytes[i]), bytes > 0, for any count; arrays are
+     * padded like seeds, with any `at` within the text, any `bytes` and any `which` of a seed. Or NULL. */
     void (*keys)(uint64_t *key, const char *text, const uint32_t *at, const uint32_t *bytes,
-                 const struct text_seeds *seeds, uint32_t count);
-    /* Finds features "id:value" or, with fields, "field:id:value", one blank between two, at the front of the
-     * text, at most TEXT_FEATURES. Returns how many bytes they take, up to the next feature or the text's
+                 const struct text_seeds *seeds, const uint32_t *which, uint32_t count);
+    /* Finds features "id:value" or, with numbers, "number:id:value", one blank between two, at the front of
+     * the text, at most TEXT_FEATURES. Returns how many bytes they take, up to the next feature or the text's
      * end; 0 if there are none, or if one has another form, which may be valid all the same. Or NULL. */
-    size_t (*features)(const char *text, size_t bytes, bool has_field, struct text_features *found);
+    size_t (*features)(const char *text, size_t bytes, const struct text_numbers *numbers, struct text_features *found);
     /* Notes where the keys of an example's fields lie: key_begin[i + 1] = key_base + key_end[i],
      * and key_home of each key is home + i. False if a field has several keys: key_home is then
      * the caller's to fill. Or NULL. */

@@ -42,6 +42,7 @@ static void columns_find__random_texts__are_cut_as_naive_code_does(void **state)
         EACH_ISA(kernels)
         {
             struct text_columns found = {.begin = begin};
+            memset(begin, 0xff, sizeof begin);
             kernels->columns_find(text, bytes, ',', limit, &found);
             assert_int_equal(found.line_bytes, stop);
             assert_int_equal(found.has_end, stop < bytes);
@@ -49,6 +50,8 @@ static void columns_find__random_texts__are_cut_as_naive_code_does(void **state)
             assert_int_equal(found.separator_count, count);
             for (uint32_t i = 0; i <= count + (count < limit) && i <= limit; i++)
                 if (begin[i] != expected[i]) fail_msg("%s, round %d, column %u", kernels->name, round, i);
+            for (uint32_t i = 1; i <= TEXT_PAD && count < limit; i++)
+                if (begin[count + 1 + i] != stop + 1) fail_msg("%s, round %d, %u behind", kernels->name, round, i);
         }
     }
 }
@@ -59,7 +62,7 @@ static void keys__texts_of_all_lengths__are_those_of_reader_key(void **state)
     enum { COUNT = 21 };
     static char text[4096];
     uint64_t random = 9, key[COUNT + TEXT_SEEDS_PAD];
-    uint32_t at[COUNT + TEXT_SEEDS_PAD] = {0}, bytes[COUNT + TEXT_SEEDS_PAD] = {0};
+    uint32_t at[COUNT + TEXT_SEEDS_PAD] = {0}, bytes[COUNT + TEXT_SEEDS_PAD] = {0}, which[COUNT + TEXT_SEEDS_PAD] = {0};
     struct arena arena;
     struct text_seeds seeds;
     assert_ok(arena_open(&arena, "test", text_seeds_bytes(COUNT)));
@@ -69,18 +72,64 @@ static void keys__texts_of_all_lengths__are_those_of_reader_key(void **state)
         for (uint32_t i = 0; i < COUNT; i++) {
             text_seeds_set(&seeds, i, round % 2 ? i : test_random(&random));
             at[i] = (uint32_t)(test_random(&random) % 3000);
+            which[i] = (uint32_t)(test_random(&random) % COUNT);
             bytes[i] = 1 + (uint32_t)(test_random(&random) % (round % 3 == 0 ? 300 : round % 3 == 1 ? 8 : 17));
         }
         EACH_ISA(kernels)
         {
             if (!kernels->keys) continue;
-            kernels->keys(key, text, at, bytes, &seeds, COUNT);
+            kernels->keys(key, text, at, bytes, &seeds, which, COUNT);
             for (uint32_t i = 0; i < COUNT; i++)
-                if (key[i] != reader_key(seeds.seed[i], text + at[i], bytes[i]))
+                if (key[i] != reader_key(seeds.seed[which[i]], text + at[i], bytes[i]))
                     fail_msg("%s: a key of %u bytes", kernels->name, bytes[i]);
         }
     }
     arena_close(&arena);
+}
+
+static void fields__some_absent__have_keys_one_behind_another(void **state)
+{
+    (void)state;
+    enum { COUNT = 37 };
+    static char text[4096];
+    uint64_t random = 3;
+    for (size_t i = 0; i < sizeof text; i++) text[i] = (char)test_random(&random);
+    for (uint32_t round = 0; round < 2000; round++) {
+        const uint32_t field_count = 1 + round % COUNT;
+        uint32_t at[COUNT + TEXT_PAD] = {0}, stop[COUNT + TEXT_PAD] = {0}, key_end[COUNT], expected = 0;
+        uint64_t key[COUNT + 1];
+        struct arena arena;
+        struct text_plain plain;
+        assert_ok(arena_open(&arena, "test", text_plain_bytes(field_count)));
+        text_plain_place(&plain, &arena, field_count, round & 1);
+        for (uint32_t f = 0; f < field_count; f++) text_plain_set(&plain, f, test_random(&random));
+        for (uint32_t i = 0; i < COUNT + TEXT_PAD; i++) { /* behind the last field are texts, too */
+            const uint64_t longest = round % 3 ? 8 : 40;
+            at[i] = (uint32_t)(test_random(&random) % 3000);
+            stop[i] = at[i] + 1 + (uint32_t)(test_random(&random) % 4 ? test_random(&random) % (longest + 1) : 0);
+        }
+        EACH_ISA(kernels)
+        {
+            if (!kernels->fields) continue;
+            memset(key_end, 0xff, sizeof key_end);
+            key[field_count] = 5;
+            const uint32_t found = kernels->fields(&plain, text, at, stop, key, key_end);
+            expected = 0;
+            for (uint32_t f = 0; f < field_count; f++) {
+                const uint32_t bytes = stop[f] - at[f] - 1;
+                if (bytes == 0 && !plain.missing_is_key) {
+                    assert_int_equal(key_end[f], expected);
+                    continue;
+                }
+                if (key[expected] != reader_key(plain.seeds.seed[f], text + at[f], bytes))
+                    fail_msg("%s: field %u of %u, %u bytes", kernels->name, f, field_count, bytes);
+                assert_int_equal(key_end[f], ++expected);
+            }
+            assert_int_equal(found, expected);
+            assert_int_equal(key[field_count], 5);
+        }
+        arena_close(&arena);
+    }
 }
 
 /* Thirteen texts with tabs between them, then as many places again. */
@@ -96,9 +145,7 @@ static void integers_write(char *line, uint32_t begin[18], const char *const tex
 static bool integers_of(const struct text_kernels *kernels, const char *line, const uint32_t *begin,
                         const float *log1p_of, float missing_value, float out[16])
 {
-    uint32_t bytes[16];
-    for (uint32_t i = 0; i < 16; i++) bytes[i] = begin[i + 1] - begin[i] - 1;
-    return kernels->integers(line, begin, bytes, 13, log1p_of, missing_value, out);
+    return kernels->integers(line, begin, begin + 1, 13, log1p_of, missing_value, out);
 }
 
 static void integers__any_that_are_short__are_those_of_fmath(void **state)
@@ -372,6 +419,129 @@ static void features__random_lines_of_all_dialects__give_the_same(void **state)
     }
 }
 
+/* Features in the order of their fields, but for one line in eight, with gaps, several of a field, and ids
+ * that move what follows over the borders of blocks. */
+static size_t ordered_make(char *out, enum reader_format format, uint64_t seed)
+{
+    static const char *const values[] = {"1", "1", "1", "1", "0.5000", "12.25", "3"};
+    char *at = out;
+    uint64_t random = seed + 1;
+    for (int n = 0; n < 600; n++) {
+        const bool is_mixed = n % 8 == 7, is_long = n % 50 == 9;
+        uint64_t number = test_random(&random) % 4;
+        at += sprintf(at, "%d", n % 2);
+        for (int i = 0; number < 30 && i < (is_long ? 300 : 60); i++) {
+            const int digits = i ? 1 + (int)(test_random(&random) % 9) : 1 + n % 20;
+            *at++ = ' ';
+            if (format == READER_LIBFFM) at += sprintf(at, "%d:", (int)(is_mixed ? test_random(&random) % 30 : number));
+            for (int d = 0; d < digits; d++) *at++ = (char)('1' + test_random(&random) % 9);
+            at += sprintf(at, ":%s", values[test_random(&random) % (sizeof values / sizeof *values)]);
+            const uint64_t kind = test_random(&random) % (is_long ? 200 : 8);
+            if (n % 100 == 9 && i == 2 * TEXT_FEATURES - 1) number = 0; /* between two calls of a kernel */
+            number += kind == 0 ? 1 + test_random(&random) % 9 : kind < 6 && (!is_long || i % 9 == 0);
+        }
+        at = stpcpy(at, n % 7 == 3 ? "\r\n" : "\n");
+    }
+    if (seed % 2) at--;
+    return (size_t)(at - out);
+}
+
+static void features__in_order_of_their_fields__give_the_same(void **state)
+{
+    (void)state;
+    static char text[1000000], name[24][8];
+    struct reader_column field[24];
+    for (uint32_t f = 0; f < 24; f++) {
+        sprintf(name[f], "F%u", f + 1 + (f > 15 ? 4 : 0)); /* F0 and F17 to F20 are of no field */
+        field[f] = (struct reader_column){
+            .name = name[f], .seed = f, .ids_max = f % 5 == 2 ? 9 : 3, .vocabulary = READER_NONE};
+    }
+    for (uint64_t flags = 0; flags < 64; flags++) {
+        const enum reader_format format = flags & 32 ? READER_LIBFM : READER_LIBFFM;
+        struct reader_options options = {.format = format,
+                                         .paths = test_file("ordered", text, ordered_make(text, format, flags)),
+                                         .part = "data",
+                                         .bad_skip = true};
+        struct reader_schema *s = &options.schema;
+        s->field = field;
+        s->example = (struct example_shape){.field_count = 24, .label_count = 1, .has_value = flags & 1};
+        for (uint32_t f = 0; f < 24; f++) s->example.key_count_max += field[f].ids_max;
+        s->missing_is_key = flags & 2;
+        s->ids_over_is_error = flags & 4;
+        options.bad_keep = flags & 8;
+        isas_agree(options);
+    }
+}
+
+/* Lines of eighteen columns: a label, nine numbers, eight texts. */
+static size_t csv_make(char *out, uint64_t seed)
+{
+    static const char *const numbers[] = {"1", "23", "4095", "-7", "12345678", "", "?", "1.5", "123456789", "x"};
+    static const char *const texts[] = {
+        "a",    "68fd1e64",   "bc",       "much more than eight bytes", "", "?", "\"a,b\"", " d ", "\"\"", "\"e\" ",
+        "f\"g", "\"h\"\"i\"", "ab\"c,d\""};
+    char *at = out;
+    uint64_t random = seed + 1;
+    for (int n = 0; n < 500; n++) {
+        const uint64_t kind = n ? test_random(&random) % 12 : 11;
+        const char *line = at;
+        if (kind != 1) at += sprintf(at, "%d,", n % 2);
+        for (int i = 0; i < 9; i++)
+            at += sprintf(at, "%s,", numbers[test_random(&random) % (kind == 2 ? 10 : kind < 7 ? 7 : 5)]);
+        for (int i = 0; i < 8; i++) {
+            /* A mark in a text that is the first byte of a block, and the line's first mark. */
+            while (kind == 9 && i == 7 && (at - line) % 64) *at++ = 'a';
+            const char *word = texts[test_random(&random) % (kind == 3 ? 13 : kind < 7 ? 6 : 4)];
+            if (kind == 9 && i == 7) word = "\"c,d\"";
+            at += sprintf(at, kind == 4 || kind == 8 ? "\"%s\"%s" : "%s%s", word, i < 7 ? "," : "");
+        }
+        at = stpcpy(at, kind == 5 ? ",\r\n" : kind == 6 ? "\r\n" : "\n");
+    }
+    if (seed % 2) at--;
+    return (size_t)(at - out);
+}
+
+static void csv__columns_in_a_run_or_scattered__give_the_same(void **state)
+{
+    (void)state;
+    static char text[1000000];
+    static const struct reader_column label = {.name = "l"};
+    static const char *const names[2][17] = {
+        {"x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "f1", "f2", "f3", "f4", "f5", "f6", "f7", "f8"},
+        {"x1", "x3", "x9", "x4", "x5", "x6", "x7", "x8", "x2", "f1", "f8", "f2", "f2", "f5", "f1", "f7", "f3"}};
+    for (uint64_t flags = 0; flags < 128; flags++) {
+        struct reader_options options = {.format = READER_CSV,
+                                         .paths = test_file("lines", text, csv_make(text, flags)),
+                                         .part = "data",
+                                         .bad_skip = true};
+        struct reader_column dense[9], field[8];
+        struct reader_schema *s = &options.schema;
+        for (uint32_t i = 0; i < 9; i++)
+            dense[i] = (struct reader_column){
+                .name = names[flags & 1][i], .mean = flags & 2 ? 2 : 0, .scale = flags & 2 ? 0.5f : 1};
+        for (uint32_t i = 0; i < 8; i++)
+            field[i] = (struct reader_column){
+                .name = names[flags & 1][9 + i], .seed = i, .ids_max = 1, .vocabulary = READER_NONE};
+        s->example = (struct example_shape){
+            .dense_count = 9, .dense_stride = 9, .field_count = 8, .key_count_max = 8, .label_count = 1};
+        s->dense = dense;
+        s->field = field;
+        s->label = &label;
+        s->columns = "l,x1..x9,f1..f8";
+        s->label_map = "";
+        s->separator = ',';
+        s->list_separator = '|';
+        s->missing_text = flags & 4 ? "?" : "";
+        s->missing_value = 0.25f;
+        s->log1p = flags & 8;
+        s->missing_is_key = flags & 16;
+        s->has_quotes = flags & 32;
+        options.label_optional = flags & 64;
+        options.bad_keep = flags % 3 == 0;
+        isas_agree(options);
+    }
+}
+
 static void reader_open__unknown_instruction_set__is_refused(void **state)
 {
     (void)state;
@@ -386,10 +556,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_find__random_texts__are_cut_as_naive_code_does),
         cmocka_unit_test(keys__texts_of_all_lengths__are_those_of_reader_key),
+        cmocka_unit_test(fields__some_absent__have_keys_one_behind_another),
         cmocka_unit_test(integers__any_that_are_short__are_those_of_fmath),
         cmocka_unit_test(integers__anything_else__is_left_to_plain_code),
         cmocka_unit_test(criteo__random_lines_under_all_options__give_the_same),
         cmocka_unit_test(features__random_lines_of_all_dialects__give_the_same),
+        cmocka_unit_test(features__in_order_of_their_fields__give_the_same),
+        cmocka_unit_test(csv__columns_in_a_run_or_scattered__give_the_same),
         cmocka_unit_test(reader_open__unknown_instruction_set__is_refused),
     };
     for (size_t i = 0; i < ISA_IO_COUNT; i++)
