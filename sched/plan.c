@@ -121,11 +121,13 @@ static status stage_units_read(struct plan_stage *stage, const struct json_part 
     TRY(json_part_u32(part, "k", JSON_REQUIRED, 1, PLAN_UNITS_MAX, &stage->k));
     const struct resource_type *type = &plan->types[stage->type];
     const json_t *units = json_object_get(part->object, "k"), *replicas = json_object_get(part->object, "replicas");
-    if (type->limit > 0 && stage->k > type->limit - unit_counts[stage->type])
+    const uint64_t nodes = stage->nodes ? (uint64_t)__builtin_popcountll(stage->nodes) : 1;
+    if (type->limit > 0 && stage->k * nodes > type->limit - unit_counts[stage->type])
         return json_part_wrong(
-            part, "k", units, "at most %" PRIu64 ": the limit of \"%s\" is %u, of which earlier stages have %" PRIu64,
-            type->limit - unit_counts[stage->type], type->name, type->limit, unit_counts[stage->type]);
-    unit_counts[stage->type] += stage->k;
+            part, "k", units, "at most %" PRIu64 "%s: the limit of \"%s\" is %u, of which earlier stages have %" PRIu64,
+            (type->limit - unit_counts[stage->type]) / nodes, nodes > 1 ? " on each of its nodes" : "", type->name,
+            type->limit, unit_counts[stage->type]);
+    unit_counts[stage->type] += stage->k * nodes;
 
     stage->replicas = is_in_gangs(type) ? 1 : stage->k;
     TRY(json_part_u32(part, "replicas", JSON_OPTIONAL, 1, PLAN_REPLICAS_MAX, &stage->replicas));
@@ -137,28 +139,50 @@ static status stage_units_read(struct plan_stage *stage, const struct json_part 
     return ST_OK;
 }
 
-/* All stages say where they lie, or none does. */
-static status stage_node_read(struct plan_stage *stage, const struct json_part *part, struct plan *plan, uint32_t index)
+/* Adds a node to the stage's, which are in ascending order. */
+static status node_add(struct plan_stage *stage, const struct json_part *part, struct plan *plan, const char *key,
+                       const json_t *value)
 {
-    const json_t *node = json_object_get(part->object, "node");
-    if (index > 0 && (node != NULL) != (plan->node_count > 0))
-        return json_part_wrong(part, "node", node,
-                               node ? "none, as stages[0] has none" : "a node, as stages[0] has one");
-    if (node == NULL) return ST_OK;
-    TRY(json_part_u32(part, "node", JSON_REQUIRED, 0, PLAN_NODES_MAX - 1, &stage->node));
-    if (stage->node >= plan->node_count) plan->node_count = stage->node + 1;
+    uint64_t node;
+    const uint32_t least = stage->nodes ? 64 - (uint32_t)__builtin_clzll(stage->nodes) : 0;
+    if (!json_is_natural(value, &node) || node < least || node >= PLAN_NODES_MAX)
+        return json_part_wrong(part, key, value, "a whole number from %u to %u", least, PLAN_NODES_MAX - 1);
+    stage->nodes |= UINT64_C(1) << node;
+    if (node >= plan->node_count) plan->node_count = (uint32_t)node + 1;
+    return ST_OK;
+}
+
+/* All stages say where they lie, or none does: on a node, or on several. */
+static status stage_nodes_read(struct plan_stage *stage, const struct json_part *part, struct plan *plan,
+                               uint32_t index)
+{
+    const json_t *node = json_object_get(part->object, "node"), *nodes = json_object_get(part->object, "nodes");
+    const char *key = nodes ? "nodes" : "node";
+    if (index > 0 && (node || nodes) != (plan->node_count > 0))
+        return json_part_wrong(part, key, nodes ? nodes : node,
+                               plan->node_count ? "a node, as stages[0] has one" : "none, as stages[0] has none");
+    if (node && nodes) return json_part_wrong(part, "nodes", nodes, "none beside \"node\"");
+    if (node) return node_add(stage, part, plan, "node", node);
+    if (nodes == NULL) return ST_OK;
+    if (!json_is_array(nodes) || json_array_size(nodes) == 0)
+        return json_part_wrong(part, "nodes", nodes, "a list of nodes in ascending order");
+    for (uint32_t i = 0; i < json_array_size(nodes); i++) {
+        char place[32];
+        snprintf(place, sizeof place, "nodes[%u]", i);
+        TRY(node_add(stage, part, plan, place, json_array_get(nodes, i)));
+    }
     return ST_OK;
 }
 
 /* Checks that every node has a stage. */
 static status nodes_check(const struct plan *plan, const struct json_part *whole)
 {
-    for (uint32_t n = 0, s; n < plan->node_count; n++) {
-        for (s = 0; s < plan->stage_count && plan->stages[s].node != n;) s++;
-        if (s == plan->stage_count)
+    uint64_t nodes = 0;
+    for (uint32_t s = 0; s < plan->stage_count; s++) nodes |= plan->stages[s].nodes;
+    for (uint32_t n = 0; n < plan->node_count; n++)
+        if (!(nodes >> n & 1))
             FAIL(INVALID, "%s: stages[].node: expected a stage on each of the nodes 0 to %u, found none on node %u",
                  whole->path, plan->node_count - 1, n);
-    }
     return ST_OK;
 }
 
@@ -171,8 +195,8 @@ static status stages_read(struct plan *plan, const struct json_part *whole, cons
         struct json_part part;
         TRY(json_part_item(whole, "stages", list, s, &part));
         TRY(stage_layers_read(stage, &part, graph, s, next));
+        TRY(stage_nodes_read(stage, &part, plan, s));
         TRY(stage_units_read(stage, &part, plan, unit_counts));
-        TRY(stage_node_read(stage, &part, plan, s));
         TRY(json_part_real(&part, "et", JSON_OPTIONAL, 0, RESOURCE_FIGURE_MAX, &stage->et));
         TRY(json_part_real(&part, "sim_et", JSON_OPTIONAL, 0, RESOURCE_FIGURE_MAX, &stage->sim_et));
         TRY(json_part_u64(&part, "cut_bytes", JSON_OPTIONAL, 0, INT64_MAX, &stage->cut_bytes));
@@ -357,6 +381,14 @@ char *plan_stage_name(const struct plan *plan, const struct graph *graph, uint32
     return draft_end(&draft);
 }
 
+char *plan_nodes_text(uint64_t nodes, const char *between, char *buffer, size_t bytes)
+{
+    struct draft draft = {.buffer = buffer, .bytes = bytes};
+    for (uint64_t left = nodes; left; left &= left - 1)
+        draft_put(&draft, "%s%d", left == nodes ? "" : between, __builtin_ctzll(left));
+    return draft_end(&draft);
+}
+
 char *plan_text(const struct plan *plan, const struct graph *graph, char *buffer, size_t bytes)
 {
     struct draft draft = {.buffer = buffer, .bytes = bytes};
@@ -368,7 +400,10 @@ char *plan_text(const struct plan *plan, const struct graph *graph, char *buffer
         stage_name_put(&draft, stage, graph);
         draft_put(&draft, " on %u %s", stage->k, type->name);
         if (is_in_gangs(type) && stage->replicas > 1) draft_put(&draft, " as %u replicas", stage->replicas);
-        if (plan->node_count > 0) draft_put(&draft, ", node %u", stage->node);
+        char nodes[4 * PLAN_NODES_MAX] = "";
+        if (plan->node_count > 0)
+            draft_put(&draft, ", node%s %s", words_s((uint32_t)__builtin_popcountll(stage->nodes)),
+                      plan_nodes_text(stage->nodes, ", ", nodes, sizeof nodes));
     }
     return draft_end(&draft);
 }

@@ -10,7 +10,8 @@
  *       "plan": [0, 0, 1, …],                                                  a type index a layer
  *       "stages": [{"first": 0, "last": 1, "type": 0, "k": 2, "replicas": 2, "et": …, "cut_bytes": …,
  *       "sim_et": …,
- *                   "node": 0}, …],                                            node: of all stages, or of none
+ *                   "node": 0}, …],                                            of all stages, or of none; or
+ *                   "nodes": [0, 1]                                            the nodes that share its lanes
  *       "service_cores": 1,                                                    optional: of reading, store, wire
  *       "time_scale": 1,                                                       optional: on times of sim and paced
  *       "feasible", "proven", "cost", "throughput", "lower_bound", …           figures of the scheduler, kept
@@ -18,7 +19,7 @@
  *
  * device: "cpu", "cuda:N", "emu", "sim", "paced". k: dedicated units. replicas (cpu, sim, paced; default 1)
  * divides k: `replicas` gangs of k / replicas units, each taking a micro-batch at a time. On another device a
- * replica is a card, so `replicas` is k or not given. */
+ * replica is a card, so `replicas` is k or not given. A stage on several nodes has k units on each. */
 #ifndef HETERPS_SCHED_PLAN_H
 #define HETERPS_SCHED_PLAN_H
 
@@ -38,7 +39,7 @@ struct plan_stage {
     double et;                        /* predicted seconds an example; 0: not given */
     double sim_et;                    /* taken by a device on sim instead, where et is a corrected prediction; 0: et */
     uint64_t cut_bytes;               /* predicted bytes an example, forward and back; 0: not given */
-    uint32_t node;                    /* the node that the stage lies on               */
+    uint64_t nodes;                   /* bit n: the stage lies on node n               */
     bool is_elsewhere;                /* in a run on several nodes: another node has it */
 };
 
@@ -73,6 +74,8 @@ void plan_free(struct plan *plan);
 uint32_t plan_cpu_cores(const struct plan *plan);
 /* The layers of a stage, "e..x", or "h1" if there is one, into buffer; too long a text is cut with "…". */
 char *plan_stage_name(const struct plan *plan, const struct graph *graph, uint32_t stage, char *buffer, size_t bytes);
+/* "0, 2" for a stage's nodes, with this between two; into buffer. */
+char *plan_nodes_text(uint64_t nodes, const char *between, char *buffer, size_t bytes);
 /* "3 stages: e..x on 1 cpu | h1 on 2 cpu as 2 replicas | h2..bce on 1 cpu" into buffer;
  * too long a text is cut with "…". */
 char *plan_text(const struct plan *plan, const struct graph *graph, char *buffer, size_t bytes);

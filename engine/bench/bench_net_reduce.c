@@ -179,7 +179,7 @@ static status round_await(struct party *p)
  * first piece is its own, else where that piece has come, at `come`. */
 static void sums_keep(struct party *p, uint32_t bucket)
 {
-    const struct exchange_piece *first = &p->x->pieces[0];
+    const struct exchange_piece *first = &p->x->divisions[0].pieces[0];
     const float *come = first->sums;
     uint64_t begin, end;
     for (uint32_t index = 0; index <= bucket; index++)

@@ -149,6 +149,8 @@ struct feed_options crew_feed_options(struct crew *c, const char *paths)
         .graph = &c->setup->graph,
         .model = &c->setup->model,
         .exchange = exchange_of_rows(c->options.exchange),
+        .lanes = exchange_lanes(c->options.exchange),
+        .is_by_step = exchange_shares_stages(c->options.exchange),
         .waves = c->options.exchange ? c->options.exchange->waves : NULL,
         .input_count = pipeline_input_count(c->pipeline),
         .processors = cores,

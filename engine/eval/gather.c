@@ -23,7 +23,7 @@ void gather_begin(struct gather *g, struct reduce *reduce,
 {
     const struct exchange_stages *stages = reduce_exchange(reduce)->stages;
     *g = (struct gather){.reduce = reduce, .take = take, .context = context, .by_stages = stages != NULL};
-    if (stages) g->teller = stages->node_of[stages->count - 1];
+    if (stages) g->teller = exchange_stage_node(stages, stages->count - 1, 0);
 }
 
 /* --- another node ----------------------------------------------------------------------------- */

@@ -40,8 +40,7 @@ static bool slot_expect(struct reduce *r, uint32_t from, uint64_t step, uint64_t
 static status slot_arrived(struct reduce *r, uint32_t from, const struct reduce_message *message)
 {
     struct exchange_hops *hops = r->exchange.hops;
-    (void)from;
-    hops->arrived(hops, message->step, message->bytes);
+    hops->arrived(hops, from, message->step, message->bytes);
     return ST_OK;
 }
 

@@ -213,12 +213,12 @@ const char *node_place_text(const struct node *n, uint32_t rank, char text[PLACE
 status node_divide(struct node *n)
 {
     if (n->o.has_waves) return ST_OK; /* each has minibatches of its own */
-    if (n->o.plan)
-        return stages_place(&n->stages, &(struct stages_options){.graph = n->o.graph,
-                                                                 .plan = n->o.plan,
-                                                                 .node_count = n->count,
-                                                                 .job_nodes = n->o.place->count,
-                                                                 .rank_of = n->rank_of});
+    const struct stages_options stages = {.graph = n->o.graph,
+                                          .plan = n->o.plan,
+                                          .node_count = n->count,
+                                          .job_nodes = n->o.place->count,
+                                          .rank_of = n->rank_of};
+    if (n->o.plan && !stages_are_even(&stages)) return stages_place(&n->stages, &stages);
     return division_make(&n->division, &(struct division_options){.lanes = n->o.graph->header->lanes,
                                                                   .node_count = n->count,
                                                                   .job_nodes = n->o.place->count,
@@ -261,11 +261,11 @@ const char *node_lanes_text(const struct node *n, char *text, size_t bytes)
 
 bool node_computes(const struct node *n)
 {
-    return n == NULL || n->o.plan || n->o.has_waves ||
+    return n == NULL || n->stages.count || n->o.has_waves ||
            n->division.lane_begin[n->index] < n->division.lane_begin[n->index + 1];
 }
 
-const struct exchange_stages *node_stages(const struct node *n) { return n && n->o.plan ? &n->stages : NULL; }
+const struct exchange_stages *node_stages(const struct node *n) { return n && n->stages.count ? &n->stages : NULL; }
 
 status node_join(struct node *n, struct model *model)
 {
@@ -276,7 +276,7 @@ status node_join(struct node *n, struct model *model)
                                            .lane_begin = n->division.lane_begin,
                                            .slices = n->division.slices,
                                            .rows = n->division.rows,
-                                           .stages = n->o.plan ? &n->stages : NULL,
+                                           .stages = n->stages.count ? &n->stages : NULL,
                                            .has_waves = n->o.has_waves,
                                            .bucket_floats = n->o.bucket_floats,
                                            .is_bf16 = n->o.is_bf16,

@@ -44,7 +44,7 @@ struct node_options {
     /* What this node says of its lanes (engine/node/division.h); which nodes have slices, and rows: enum
      * cluster_placement. */
     uint32_t says, slices, rows;
-    const struct plan *plan; /* whose stages lie on nodes, which then have no lanes; or NULL */
+    const struct plan *plan; /* whose stages lie on nodes; or NULL                           */
     bool has_waves;          /* nodes are workers that exchange waves, and have no lanes */
     uint64_t bucket_floats;  /* as the exchange's (reduce.h) */
     bool is_bf16;            /* likewise */
@@ -73,7 +73,7 @@ MUST_USE status node_divide(struct node *node);
 /* Whether the node has lanes, as a node alone (NULL) has.
  * Else it is a parameter server, and reads no data. */
 bool node_computes(const struct node *node);
-/* On which of the nodes that are there each stage of the plan lies; NULL: nodes have lanes. */
+/* Which nodes have which lanes of the plan's stages; NULL: nodes have lanes of all stages. */
 const struct exchange_stages *node_stages(const struct node *node);
 /* For messages: how fast each node says it is, in examples a second, "12,000 and ?", or "" if none says so;
  * how many lanes each has, "3, 5 and 0". */

@@ -49,6 +49,7 @@ struct owned {
     uint32_t done_ticket;  /* of the last step that this node has updated for */
     uint64_t settled_step; /* letters of earlier steps are settled, and `settled` askers' of this step */
     uint32_t settled;
+    uint32_t first; /* who asks */
 };
 
 static struct owned_step *of_step(const struct owned *owned, uint64_t step)
@@ -174,6 +175,7 @@ status owned_open(struct owned **out, const struct owned_options *o)
     owned->shape = o->shape;
     owned->runs = o->runs;
     for (uint32_t a = 0; a < o->node_count; a++) owned->run_count += o->shape[a].run_count;
+    while (owned->first + 1 < o->node_count && o->shape[owned->first].example_max == 0) owned->first++;
     owned->lives = owned_lives(o->graph);
     owned->resolved_max = graph_batch(o->graph).micro * graph_example(o->graph).key_count_max;
     owned_layout(owned, &sum);
@@ -198,7 +200,8 @@ void owned_close(struct owned *owned)
 void owned_start(struct owned *owned, uint64_t step)
 {
     owned->settled_step = step;
-    owned->settled = owned->tickets = 0;
+    owned->settled = owned->first;
+    owned->tickets = 0;
     for (int i = 0; i < 2; i++) {
         for (uint32_t a = 0; a < owned->node_count; a++) owned->step[i].letter[a].is_here = false;
         for (uint32_t t = 0; t < owned->graph->table_count; t++)
@@ -402,7 +405,7 @@ status owned_settle(struct owned *owned, uint64_t updated)
         owned->is_ahead = owned->settled_step > updated;
         if (owned->lives && owned->is_ahead) return ST_OK;
         if (!step->letter[owned->settled].is_here) return ST_OK;
-        for (uint32_t t = 0; t < owned->graph->table_count && owned->settled == 0 && owned->tickets == 0; t++)
+        for (uint32_t t = 0; t < owned->graph->table_count && owned->settled == owned->first && !owned->tickets; t++)
             step_rows_begin(&owned->numbers[owned->settled_step % 2][t], &step->rows[t]);
         if (owned->is_ahead && owned->tickets == 0) shared_clear(owned, &step->letter[owned->settled]);
         TRY(letter_resolve(owned, step, owned->settled, updated, &is_over));
@@ -413,7 +416,7 @@ status owned_settle(struct owned *owned, uint64_t updated)
         for (uint32_t t = 0; t < owned->graph->table_count; t++)
             step->row_count[t] = store_row_count(owned->model->store, t);
         owned->settled_step++;
-        owned->settled = 0;
+        owned->settled = owned->first;
     }
 }
 
@@ -425,7 +428,7 @@ status owned_step_end(struct owned *owned, uint64_t step)
     owned->done_ticket = of_step(owned, step)->ticket;
     store_release(store, owned->done_ticket);
     if (!owned->lives) return ST_OK;
-    CHECK(owned->settled_step == step + 1 && owned->settled == 0 && owned->tickets == 0);
+    CHECK(owned->settled_step == step + 1 && owned->settled == owned->first && owned->tickets == 0);
     TRY(store_unadmitted_end(store));
     if (model_period(g, step + 1) > model_period(g, step)) store_sweep_dead(store, model_period(g, step + 1));
     for (uint32_t t = 0; t < g->table_count; t++) of_step(owned, step)->row_count[t] = store_row_count(store, t);

@@ -40,14 +40,13 @@ static uint64_t sum_bytes(const struct reduce *r, uint32_t bucket, uint32_t run)
                                                                                           : sizeof(float);
 }
 
-/* Bytes of the sums of the node's slice. */
-static uint64_t sums_bytes(const struct reduce *r, uint32_t node)
+/* Bytes of the sums of the node's slice of a bucket. */
+static uint64_t sums_bytes(const struct reduce *r, uint32_t node, uint32_t bucket)
 {
     const struct exchange *x = &r->exchange;
     uint64_t bytes = 0, begin;
-    for (uint32_t bucket = 0; bucket < x->bucket_count; bucket++)
-        for (uint32_t run = 0; run < x->slices[bucket].run_count; run++)
-            bytes += slice_floats(x, node, bucket, run, &begin) * sum_bytes(r, bucket, run);
+    for (uint32_t run = 0; run < x->slices[bucket].run_count; run++)
+        bytes += slice_floats(x, node, bucket, run, &begin) * sum_bytes(r, bucket, run);
     return bytes;
 }
 
@@ -55,10 +54,11 @@ static uint64_t sums_bytes(const struct reduce *r, uint32_t node)
 static void sums_list(const struct reduce *r, uint32_t bucket, uint32_t from, uint32_t to, struct parts *parts)
 {
     const struct exchange *x = &r->exchange;
-    if (x->stages) return; /* a node has all lanes of its stages */
-    const uint64_t before = slices_floats(x, to, 0, bucket);
-    for (uint32_t i = 0; i < x->piece_count; i++) {
-        const struct exchange_piece *piece = &x->pieces[i];
+    const struct exchange_division *d = x->division_of[bucket];
+    if (d == NULL) return; /* a node has all lanes of its stages */
+    const uint64_t before = slices_floats(x, to, d, bucket);
+    for (uint32_t i = 0; i < d->piece_count; i++) {
+        const struct exchange_piece *piece = &d->pieces[i];
         if (piece->node != from) continue;
         uint64_t begin, at = before;
         for (uint32_t run = 0; run < x->slices[bucket].run_count; run++) {
@@ -80,7 +80,10 @@ static void row_sums_list(const struct reduce *r, uint64_t step, uint32_t from, 
 {
     const struct exchange *x = &r->exchange;
     /* None of rows that the node has not asked for yet: a cursor may look so far ahead. */
-    if (r->owned == NULL || !has_lanes(r, from) || (from != x->rank && !owned_is_settled(r->owned, from, step))) return;
+    if (r->owned == NULL || !asks_rows(r, from) || !may_own_rows(r, to)) return;
+    /* Where no losses come first: a word, so that no turn is empty before it is known what is in it. */
+    if (x->stages) part_add(parts, &r->peers[from].word, sizeof r->peers[from].word);
+    if (from != x->rank && !owned_is_settled(r->owned, from, step)) return;
     const uint32_t runs = r->shapes[from].run_count;
     float *sums = from == x->rank ? x->rows.pieces + x->rows.asked->piece_begin[to] * runs : NULL;
     for (uint32_t t = 0; t < r->graph->table_count; t++) {
@@ -96,10 +99,8 @@ static void row_sums_list(const struct reduce *r, uint64_t step, uint32_t from, 
 static void losses_list(const struct reduce *r, uint64_t step, uint32_t from, struct parts *parts)
 {
     const struct exchange_stages *stages = r->exchange.stages;
-    uint32_t begin = 0, end = r->micros_a_lane * r->graph->header->lanes;
-    if (stages && stages->node_of[stages->count - 1] != from) end = 0;
-    if (!stages) begin = r->micros_a_lane * r->lane_begin[from];
-    if (!stages) end = r->micros_a_lane * r->lane_begin[from + 1];
+    const uint32_t *lanes = (stages ? exchange_stage_begin(stages, stages->count - 1) : r->lane_begin) + from,
+                   begin = r->micros_a_lane * lanes[0], end = r->micros_a_lane * lanes[1];
     part_add(parts, exchange_loss(&r->exchange.site, step) + begin, (end - begin) * sizeof(double));
     if (begin == end) part_add(parts, &r->peers[from].word, sizeof r->peers[from].word);
 }
@@ -109,10 +110,9 @@ static void squares_list(const struct reduce *r, uint32_t from, struct parts *pa
     const struct exchange *x = &r->exchange;
     for (uint32_t s = 0; x->stages && s < x->stages->count && r->is_bounded; s++) {
         const struct extent *e = &x->stages->extents[s];
-        if (x->stages->node_of[s] == from)
+        if (exchange_stage_is_whole(x->stages, s) && exchange_stage_node(x->stages, s, 0) == from)
             part_add(parts, x->site.squares + e->block_begin, e->block_count * sizeof(double));
     }
-    if (x->stages) return;
     for (uint32_t bucket = 0; bucket < x->bucket_count && r->is_bounded; bucket++) {
         const struct extent *slices = &x->slices[bucket];
         const uint32_t begin = slices->cut_block[from], count = slices->cut_block[from + 1] - begin;
@@ -124,11 +124,11 @@ static void values_list(const struct reduce *r, uint64_t step, uint32_t bucket, 
                         struct parts *parts)
 {
     const struct exchange *x = &r->exchange;
-    if (x->stages) losses_list(r, step, from, parts);
+    if (x->stages && bucket == 0) losses_list(r, step, from, parts);
     if (r->own_rows && bucket == 0)
-        part_add(parts, from == x->rank ? r->own_rows : r->peers[from].row_count,
+        part_add(parts, from == x->rank ? r->own_rows : r->peers[from].row_count[step % 2],
                  r->graph->table_count * sizeof(uint64_t));
-    for (uint32_t run = 0; run < x->slices[bucket].run_count && has_lanes(r, to) && !x->stages; run++) {
+    for (uint32_t run = 0; run < x->slices[bucket].run_count && division_has(x->division_of[bucket], to); run++) {
         uint64_t begin;
         const uint64_t count = slice_floats(x, from, bucket, run, &begin);
         part_add(parts, x->site.param + begin, count * sizeof(float));
@@ -217,7 +217,7 @@ static void rows_count(struct reduce *r)
     for (uint32_t t = 0; r->own_rows && t < r->graph->table_count; t++) {
         r->row_count[t] = r->own_rows[t];
         for (uint32_t n = 0; n < r->exchange.node_count; n++)
-            if (n != r->exchange.rank) r->row_count[t] += r->peers[n].row_count[t];
+            if (n != r->exchange.rank) r->row_count[t] += r->peers[n].row_count[r->step % 2][t];
     }
 }
 
@@ -242,6 +242,7 @@ static void turn_end(struct reduce *r, enum exchange_round round, uint32_t bucke
 
 static void over_tell(const struct reduce *r, enum exchange_round round, uint32_t bucket)
 {
+    if (r->exchange.absent >> bucket & 1) return;
     r->exchange.site.over(r->exchange.site.context, round, bucket, ST_OK);
 }
 
@@ -416,11 +417,12 @@ static status values_step(struct reduce *r)
 static status begun_look(struct reduce *r)
 {
     const uint32_t updated = atomic_exchange_explicit(&r->shared_begun[EXCHANGE_VALUES], 0, memory_order_acquire);
-    r->values.ready |= updated;
+    r->values.ready |= updated | r->exchange.absent;
     if (updated & 1) TRY(step_updated(r, r->step)); /* the first bucket, which has the tables */
     for (uint32_t round = 0; round < ROUNDS; round++) {
         struct round *of = &r->round[round];
         of->ready |= atomic_exchange_explicit(&r->shared_begun[round], 0, memory_order_acquire);
+        if (round == EXCHANGE_SUMS) of->ready |= r->exchange.absent;
         while (of->sent < turns_of(r, round) && (of->ready >> bucket_of(r, round, of->sent) & 1))
             TRY(turn_send(r, round, of->sent++));
     }
@@ -466,7 +468,7 @@ static const char *name_of(uint16_t kind)
 /* Whether the node has asked for the step's rows, as it does before it has sums of the step. */
 static bool has_asked(const struct reduce *r, uint32_t from, uint64_t step)
 {
-    return r->owned == NULL || !has_lanes(r, from) || step < r->peers[from].next_letter;
+    return r->owned == NULL || !asks_rows(r, from) || step < r->peers[from].next_letter;
 }
 
 /* The round's message that the node sends next: of the open step, or of the next step if all of the open one
@@ -484,14 +486,15 @@ static bool round_expect(struct reduce *r, uint32_t from, uint32_t round, struct
 }
 
 /* No node has values of a step that is not open here, unless nodes have stages:
- * these wait for nobody's sums. */
+ * of the first bucket these wait for nobody's sums. */
 static bool values_expect(const struct reduce *r, uint32_t from, uint32_t bucket, struct reduce_message *message)
 {
     const struct peer *peer = &r->peers[from];
     const uint32_t rank = r->exchange.rank;
     if (bucket >= r->exchange.bucket_count) return false;
     if (values_make(r, r->step, bucket, peer->next_values[bucket], from, rank, message)) return true;
-    return r->exchange.stages && values_make(r, r->step + 1, bucket, peer->early_values, from, rank, message);
+    return r->exchange.stages && bucket == 0 &&
+           values_make(r, r->step + 1, bucket, peer->early_values, from, rank, message);
 }
 
 /* The message of this kind that the node sends next; false: it sends none. */
@@ -631,11 +634,13 @@ uint64_t reduce_least_bytes(const struct reduce *r)
     const struct exchange *x = &r->exchange;
     uint64_t bytes = 0;
     if (x->waves) return waves_least_bytes(r);
-    for (uint32_t n = 0; n < x->node_count && !x->stages; n++) {
-        if (n == x->rank) continue;
-        if (has_lanes(r, x->rank)) bytes += sums_bytes(r, n);
-        if (has_lanes(r, n)) bytes += slices_floats(x, x->rank, 0, x->bucket_count) * sizeof(float);
-    }
+    for (uint32_t n = 0; n < x->node_count; n++)
+        for (uint32_t bucket = 0, run = 0; bucket < x->bucket_count && n != x->rank; bucket++, run = 0) {
+            uint64_t begin;
+            if (division_has(x->division_of[bucket], x->rank)) bytes += sums_bytes(r, n, bucket);
+            for (; run < x->slices[bucket].run_count && division_has(x->division_of[bucket], n); run++)
+                bytes += slice_floats(x, x->rank, bucket, run, &begin) * sizeof(float);
+        }
     return bytes;
 }
 

@@ -141,7 +141,7 @@ struct peer {
     size_t early_floats;                                /* floats of the early rows of step rows_sent         */
     uint64_t *shared;                                   /* bits that come with its early rows, if any come    */
     size_t early_come;                                  /* floats of early rows that it has sent for `asked`  */
-    uint64_t *row_count;                                /* [table_count]: of it, after its last step          */
+    uint64_t *row_count[2];                             /* [table_count]: of it, after an even, an odd step   */
     /* looks */
     uint8_t *look_letter[LOOKS_MAX]; /* of this peer: its letters, and their answers         */
     float *look_values[LOOKS_MAX];
@@ -161,7 +161,7 @@ struct reduce {
     struct model *model;
     struct post *post;
     struct arena arena, sums_arena; /* sums: other nodes' pieces of the own slice */
-    const uint32_t *lane_begin;     /* [node_count + 1]: the options'             */
+    const uint32_t *lane_begin;     /* [node_count + 1]: the options', where nodes have lanes */
     const uint32_t *rank_of;        /* the options'                               */
     uint8_t *owner_of;              /* [SHARD_COUNT]; NULL: there are no tables   */
     uint32_t micros_a_lane;
@@ -235,6 +235,20 @@ static inline bool has_lanes(const struct reduce *r, uint32_t node)
 {
     return r->exchange.stages || r->exchange.waves || r->lane_begin[node] < r->lane_begin[node + 1];
 }
+/* Whether a node has lanes of a division; NULL: none has. */
+static inline bool division_has(const struct exchange_division *d, uint32_t node)
+{
+    return d && d->lane_begin[node] < d->lane_begin[node + 1];
+}
+/* Whether a node asks owners for rows, where there are tables; may own some. Not of workers. */
+static inline bool asks_rows(const struct reduce *r, uint32_t node)
+{
+    return division_has(r->exchange.division_of[0], node);
+}
+static inline bool may_own_rows(const struct reduce *r, uint32_t node)
+{
+    return r->exchange.stages == NULL || asks_rows(r, node);
+}
 /* The owner of a row, where there are tables. */
 static inline uint32_t row_owner(const struct reduce *r, uint32_t table, uint64_t key)
 {
@@ -249,12 +263,13 @@ static inline uint64_t slice_floats(const struct exchange *x, uint32_t node, uin
     extent_part(&x->slices[bucket], node, run, begin, &end);
     return end - *begin;
 }
-/* How many are in all runs of the buckets [bucket, end). */
-static inline uint64_t slices_floats(const struct exchange *x, uint32_t node, uint32_t bucket, uint32_t end)
+/* How many are in all runs of the division's buckets below `end`. */
+static inline uint64_t slices_floats(const struct exchange *x, uint32_t node, const struct exchange_division *d,
+                                     uint32_t end)
 {
     uint64_t floats = 0, begin;
-    for (; bucket < end; bucket++)
-        for (uint32_t run = 0; run < x->slices[bucket].run_count; run++)
+    for (uint32_t bucket = 0; bucket < end; bucket++)
+        for (uint32_t run = 0; run < x->slices[bucket].run_count && x->division_of[bucket] == d; run++)
             floats += slice_floats(x, node, bucket, run, &begin);
     return floats;
 }

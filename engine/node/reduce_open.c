@@ -26,43 +26,93 @@ static void lanes_check(const struct reduce_options *o)
     for (uint32_t n = 0; n < o->node_count; n++) CHECK(o->lane_begin[n] <= o->lane_begin[n + 1]);
 }
 
-/* The runs of a node's lanes. */
-static uint32_t runs_of(const struct reduce_options *o, uint32_t node, struct fold_lanes runs[FOLD_RUNS_MAX])
+/* The runs of a node's lanes; of node_count nodes. */
+static uint32_t runs_of(const struct exchange_division *d, uint32_t node, uint32_t lane_count,
+                        struct fold_lanes runs[FOLD_RUNS_MAX])
 {
-    const struct fold_lanes lanes = {o->lane_begin[node], o->lane_begin[node + 1] - o->lane_begin[node]};
-    return lanes.count ? fold_runs(lanes, o->graph->header->lanes, runs) : 0;
+    const struct fold_lanes lanes = {d->lane_begin[node], d->lane_begin[node + 1] - d->lane_begin[node]};
+    return lanes.count ? fold_runs(lanes, lane_count, runs) : 0;
 }
 
-static uint32_t examples_of(const struct reduce_options *o, uint32_t node)
+static uint32_t examples_of(const struct graph *g, const struct exchange_division *d, uint32_t node)
 {
-    return o->graph->header->batch / o->graph->header->lanes * (o->lane_begin[node + 1] - o->lane_begin[node]);
+    return g->header->batch / g->header->lanes * (d->lane_begin[node + 1] - d->lane_begin[node]);
 }
 
 /* Lists the runs of all nodes, in order of lanes; `pieces` NULL: only counts them. */
-static uint32_t pieces_list(const struct reduce_options *o, struct exchange_piece *pieces)
+static uint32_t pieces_list(const struct exchange_division *d, const struct reduce_options *o,
+                            struct exchange_piece *pieces)
 {
     struct fold_lanes runs[FOLD_RUNS_MAX];
     uint32_t count = 0;
     for (uint32_t n = 0; n < o->node_count; n++) {
-        const uint32_t run_count = runs_of(o, n, runs);
+        const uint32_t run_count = runs_of(d, n, o->graph->header->lanes, runs);
         for (uint32_t i = 0; i < run_count; i++, count++)
             if (pieces) pieces[count] = (struct exchange_piece){.run = runs[i], .node = n};
     }
     return count;
 }
 
+/* The division of the lanes, which may be a new one. */
+static struct exchange_division *division_take(struct exchange *x, const struct reduce_options *o,
+                                               const uint32_t *lane_begin)
+{
+    for (uint32_t i = 0; i < x->division_count; i++)
+        if (memcmp(x->divisions[i].lane_begin, lane_begin, (o->node_count + 1) * sizeof *lane_begin) == 0)
+            return &x->divisions[i];
+    CHECK(x->division_count < EXCHANGE_BUCKETS_MAX);
+    struct exchange_division *d = &x->divisions[x->division_count++];
+    d->lane_begin = lane_begin;
+    d->own = (struct fold_lanes){lane_begin[o->rank], lane_begin[o->rank + 1] - lane_begin[o->rank]};
+    d->run_count = runs_of(d, o->rank, o->graph->header->lanes, d->runs);
+    d->piece_count = pieces_list(d, o, NULL);
+    return d;
+}
+
+static void divisions_layout(struct exchange *x, struct layout *l, const struct reduce_options *o)
+{
+    struct fold_lanes *runs;
+    for (uint32_t i = 0; i < x->division_count; i++) {
+        struct exchange_division *d = &x->divisions[i];
+        LAYOUT_TAKE(l, d->pieces, d->piece_count);
+        LAYOUT_TAKE(l, d->joins, d->piece_count);
+        LAYOUT_TAKE(l, runs, d->piece_count);
+        if (!l->arena) continue;
+        (void)pieces_list(d, o, d->pieces);
+        for (uint32_t p = 0; p < d->piece_count; p++) runs[p] = d->pieces[p].run;
+        fold_joins(runs, d->piece_count, d->joins);
+    }
+}
+
+/* Of those who ask for rows. */
 static void shapes_fill(struct reduce *r, const struct reduce_options *o)
 {
+    const struct exchange_division *d = r->exchange.division_of[0];
     struct fold_lanes runs[FOLD_RUNS_MAX];
+    for (uint32_t p = 0; p < d->piece_count; p++) r->runs[p] = d->pieces[p].run;
     for (uint32_t n = 0; n < o->node_count; n++) {
         struct asked_shape *asker = &r->shapes[n];
         *asker = (struct asked_shape){.graph = o->graph,
                                       .owner_count = o->node_count,
                                       .owner_of = r->owner_of,
-                                      .example_max = examples_of(o, n),
-                                      .run_count = runs_of(o, n, runs)};
+                                      .example_max = examples_of(o->graph, d, n),
+                                      .run_count = runs_of(d, n, o->graph->header->lanes, runs)};
         asked_shape_wants(asker);
     }
+}
+
+/* How many rows the tables have, and each node of them. */
+static void counts_layout(struct reduce *r, struct layout *l, const struct reduce_options *o)
+{
+    const uint32_t tables = o->graph->table_count;
+    LAYOUT_TAKE(l, r->row_count, tables);
+    LAYOUT_TAKE(l, r->own_rows, tables);
+    for (uint32_t n = 0; n < o->node_count; n++)
+        for (int i = 0; i < 2 && n != o->rank; i++) {
+            uint64_t *count;
+            LAYOUT_TAKE(l, count, tables);
+            if (l->arena) r->peers[n].row_count[i] = count;
+        }
 }
 
 /* What a graph with tables needs. */
@@ -71,8 +121,6 @@ static void rows_layout(struct reduce *r, struct layout *l, const struct reduce_
     struct exchange_rows *rows = &r->exchange.rows;
     ring_layout(l->arena ? &r->asked_ring : NULL, l, ASKED_MAX, RING_ONE);
     LAYOUT_TAKE(l, r->own_pieces, o->graph->table_count);
-    LAYOUT_TAKE(l, r->row_count, o->graph->table_count);
-    LAYOUT_TAKE(l, r->own_rows, o->graph->table_count);
     const size_t own = asked_floats_max(&rows->shape);
     for (int i = 0; i < 2; i++) LAYOUT_TAKE(l, rows->values[i], own);
     const bool has_early = !owned_lives(o->graph);
@@ -80,15 +128,15 @@ static void rows_layout(struct reduce *r, struct layout *l, const struct reduce_
     LAYOUT_TAKE(l, rows->pieces, asked_piece_floats_max(&rows->shape) * rows->shape.run_count);
     for (uint32_t n = 0; n < o->node_count; n++) {
         struct peer peer = {0};
-        const struct asked_shape asker = {.graph = o->graph, .example_max = examples_of(o, n)};
+        const struct asked_shape asker = {.graph = o->graph,
+                                          .example_max = examples_of(o->graph, r->exchange.division_of[0], n)};
+        if (l->arena) peer = r->peers[n];
         if (n != o->rank) LAYOUT_TAKE(l, peer.values, asked_floats_max(&asker));
         if (n != o->rank && has_early)
             LAYOUT_TAKE(l, peer.shared, asked_bits_bytes(asked_keys_max(&rows->shape)) / sizeof *peer.shared);
-        if (n != o->rank) LAYOUT_TAKE(l, peer.row_count, o->graph->table_count);
         looks_layout(r, l, n, &peer);
         if (l->arena) r->peers[n] = peer;
     }
-    evict_layout(r, l);
     ring_layout(l->arena ? &r->looks.ring : NULL, l, EXCHANGE_LOOKS_MAX, RING_ONE);
 }
 
@@ -100,7 +148,7 @@ static uint64_t those_of(const struct reduce_options *o, uint64_t mask)
     return mask ? mask : all;
 }
 
-/* Floats of the layer's parameters. */
+/* Floats of a layer's parameters. */
 static uint64_t layer_floats(const struct graph *g, uint32_t layer)
 {
     struct extent e = {0};
@@ -114,16 +162,23 @@ static uint64_t layer_floats(const struct graph *g, uint32_t layer)
     return floats;
 }
 
-/* Cuts the layers in buckets of at least `least` floats, from the last layer on; the first bucket has
- * what is left, if this has floats at all. Returns how many; first [buckets]: the first layer of
- * each, from the last bucket on. */
-static uint32_t buckets_cut(const struct graph *g, uint64_t least, uint32_t first[EXCHANGE_BUCKETS_MAX + 1])
+static uint64_t layers_floats(const struct graph *g, uint32_t begin, uint32_t end)
 {
-    uint64_t left = 0, floats = 0;
+    uint64_t floats = 0;
+    for (uint32_t layer = begin; layer < end; layer++) floats += layer_floats(g, layer);
+    return floats;
+}
+
+/* Cuts the layers [begin, end) in at most `most` buckets of at least `least` floats, from the last layer on;
+ * the first bucket has what is left, if this has floats at all. Returns how many; first [buckets]: the first
+ * layer of each, from the last bucket on. */
+static uint32_t buckets_cut(const struct graph *g, uint32_t begin, uint32_t end, uint64_t least, uint32_t most,
+                            uint32_t first[EXCHANGE_BUCKETS_MAX + 1])
+{
+    uint64_t left = layers_floats(g, begin, end), floats = 0;
     uint32_t count = 0;
-    for (uint32_t layer = 0; layer < g->layer_count; layer++) left += layer_floats(g, layer);
-    if (least < left / EXCHANGE_BUCKETS_MAX + 1) least = left / EXCHANGE_BUCKETS_MAX + 1;
-    for (uint32_t layer = g->layer_count; layer-- > 0;) {
+    if (least < left / most + 1) least = left / most + 1;
+    for (uint32_t layer = end; layer-- > begin;) {
         const uint64_t more = layer_floats(g, layer);
         floats += more;
         left -= more;
@@ -131,25 +186,56 @@ static uint32_t buckets_cut(const struct graph *g, uint64_t least, uint32_t firs
         first[count++] = layer;
         floats = 0;
     }
-    first[count++] = 0;
+    first[count++] = begin;
     return count;
 }
 
-static void buckets_find(struct exchange *x, const struct reduce_options *o)
+/* Adds the buckets of the layers [begin, end), which have this division. */
+static void buckets_add(struct exchange *x, const struct reduce_options *o, uint32_t begin, uint32_t end, uint32_t most,
+                        const uint32_t *lane_begin)
 {
-    uint32_t first[EXCHANGE_BUCKETS_MAX + 1], end = o->graph->layer_count;
-    x->bucket_count = buckets_cut(o->graph, o->bucket_floats ? o->bucket_floats : UINT64_MAX, first);
-    for (uint32_t i = 0; i < x->bucket_count; i++) {
-        extent_nodes_find(&x->slices[x->bucket_count - 1 - i], o->graph, first[i], end - 1);
+    uint32_t first[EXCHANGE_BUCKETS_MAX + 1];
+    const uint32_t count =
+        buckets_cut(o->graph, begin, end, o->bucket_floats ? o->bucket_floats : UINT64_MAX, most, first);
+    struct exchange_division *d = division_take(x, o, lane_begin);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t bucket = x->bucket_count + count - 1 - i;
+        extent_nodes_find(&x->slices[bucket], o->graph, first[i], end - 1);
+        x->division_of[bucket] = d;
+        if (o->stages && d->own.count == 0) x->absent |= UINT32_C(1) << bucket;
         end = first[i];
     }
+    x->bucket_count += count;
+}
+
+/* The layer behind a stage. */
+static uint32_t stage_end(const struct reduce_options *o, uint32_t stage)
+{
+    return stage + 1 < o->stages->count ? o->stages->first_layer[stage + 1] : o->graph->layer_count;
+}
+
+/* The buckets of stages: the first one, without layers, and at least one for neighbouring stages that are
+ * alike and have parameters. */
+static void stages_buckets_find(struct exchange *x, const struct reduce_options *o)
+{
+    const struct exchange_stages *stages = o->stages;
+    const uint32_t sections = exchange_stages_sections(stages);
+    CHECK(sections < EXCHANGE_BUCKETS_MAX);
+    x->bucket_count = 1;
+    for (uint32_t s = 0, end; s < stages->count; s = end) {
+        for (end = s + 1; end < stages->count && exchange_stages_are_alike(stages, s, end);) end++;
+        const uint32_t first = stages->first_layer[s], behind = stage_end(o, end - 1);
+        if (!exchange_stage_is_whole(stages, s) && layers_floats(o->graph, first, behind) > 0)
+            buckets_add(x, o, first, behind, (EXCHANGE_BUCKETS_MAX - 1) / sections, exchange_stage_begin(stages, s));
+    }
+    if (o->graph->table_count > 0 && stages->node_of_table == NULL)
+        x->division_of[0] = division_take(x, o, exchange_stage_begin(stages, stages->rows_stage));
 }
 
 /* Slices of a bucket, one behind the other, of the nodes that have one; another node's is empty, and
  * begins where the next one does. */
-static void slices_layout(struct extent *e, struct layout *l, const struct reduce_options *o)
+static void slices_layout(struct extent *e, struct layout *l, const struct reduce_options *o, uint64_t slices)
 {
-    const uint64_t slices = those_of(o, o->slices);
     extent_layout(e, l, o->graph, o->model, (uint32_t)__builtin_popcountll(slices));
     const uint64_t *cut_float = e->cut_float;
     const uint32_t *cut_block = e->cut_block;
@@ -164,38 +250,34 @@ static void slices_layout(struct extent *e, struct layout *l, const struct reduc
     }
 }
 
-/* Where nodes have stages: the extents of all, and the numbers of rows that nodes tell each other. */
-static void stages_layout(struct reduce *r, struct layout *l, const struct reduce_options *o)
+/* The extents of all stages, where nodes have stages. */
+static void stages_layout(struct layout *l, const struct reduce_options *o)
 {
-    const uint32_t tables = o->graph->table_count;
     LAYOUT_TAKE(l, o->stages->extents, o->stages->count);
     for (uint32_t s = 0; s < o->stages->count; s++) {
         struct extent e = {0};
-        extent_nodes_find(&e, o->graph, o->stages->first_layer[s],
-                          s + 1 < o->stages->count ? o->stages->first_layer[s + 1] - 1 : o->graph->layer_count - 1);
+        extent_nodes_find(&e, o->graph, o->stages->first_layer[s], stage_end(o, s) - 1);
         extent_layout(&e, l, o->graph, o->model, 1);
         if (l->arena) o->stages->extents[s] = e;
     }
-    LAYOUT_TAKE(l, r->peers, o->node_count);
-    if (tables > 0) LAYOUT_TAKE(l, r->row_count, tables);
-    if (tables > 0) LAYOUT_TAKE(l, r->own_rows, tables);
-    for (uint32_t n = 0; n < o->node_count; n++) {
-        struct peer peer = {0};
-        if (n != o->rank && tables > 0) LAYOUT_TAKE(l, peer.row_count, tables);
-        talk_layout(r, l, n, &peer);
-        if (l->arena) r->peers[n] = peer;
-    }
-    if (l->arena) r->exchange.rows.row_count = r->row_count;
-    if (l->arena) r->exchange.rows.own_row_count = r->own_rows;
 }
 
-/* This node has the rows of its own stages' tables. */
+/* The nodes that have lanes of a division; NULL: all. */
+static uint64_t nodes_of(const struct exchange_division *d, const struct reduce_options *o)
+{
+    uint64_t nodes = 0;
+    for (uint32_t n = 0; n < o->node_count; n++) nodes |= (uint64_t)(d == NULL || division_has(d, n)) << n;
+    return nodes;
+}
+
+/* This node has the rows of the tables that its own stages have whole, and no others. */
 static void tables_take(const struct reduce *r, const struct reduce_options *o)
 {
+    const uint8_t *node_of = o->stages->node_of_table;
     o->model->share = (struct model_share){
-        .owner = o->rank, .owner_count = o->node_count, .owner_of_table = o->stages->node_of_table};
+        .owner = o->rank, .owner_count = o->node_count, .owner_of_table = node_of, .owner_of = r->owner_of};
     for (uint32_t t = 0; t < r->graph->table_count; t++)
-        if (o->stages->node_of_table[t] != o->rank) store_table_leave(o->model->store, t);
+        if (node_of == NULL || node_of[t] != o->rank) store_table_leave(o->model->store, t);
 }
 
 /* Where nodes are workers: talk between jobs, waves, looks, and the rows that workers ask for. */
@@ -223,32 +305,31 @@ static void workers_layout(struct reduce *r, struct layout *l, const struct redu
 static void reduce_layout(struct reduce *r, struct layout *l, const struct reduce_options *o)
 {
     struct exchange *x = &r->exchange;
-    if (o->stages) {
-        stages_layout(r, l, o);
-        return;
-    }
+    const bool has_tables = o->graph->table_count > 0, has_owners = has_tables && x->division_of[0];
     if (o->has_waves) {
         workers_layout(r, l, o);
         return;
     }
-    x->piece_count = pieces_list(o, NULL);
     LAYOUT_TAKE(l, r->peers, o->node_count);
-    LAYOUT_TAKE(l, r->shapes, o->node_count);
-    LAYOUT_TAKE(l, x->pieces, x->piece_count);
-    LAYOUT_TAKE(l, x->joins, x->piece_count);
-    LAYOUT_TAKE(l, r->runs, x->piece_count);
-    for (uint32_t bucket = 0; bucket < x->bucket_count; bucket++) slices_layout(&x->slices[bucket], l, o);
-    if (o->graph->table_count > 0) LAYOUT_TAKE(l, r->owner_of, SHARD_COUNT);
-    if (l->arena) {
-        (void)pieces_list(o, x->pieces);
-        for (uint32_t i = 0; i < x->piece_count; i++) r->runs[i] = x->pieces[i].run;
-        fold_joins(r->runs, x->piece_count, x->joins);
-        if (r->owner_of) shards_share(r->owner_of, those_of(o, o->rows));
+    if (o->stages) stages_layout(l, o);
+    divisions_layout(x, l, o);
+    for (uint32_t bucket = 0; bucket < x->bucket_count; bucket++)
+        slices_layout(&x->slices[bucket], l, o,
+                      o->stages ? nodes_of(x->division_of[bucket], o) : those_of(o, o->slices));
+    if (has_owners) {
+        LAYOUT_TAKE(l, r->shapes, o->node_count);
+        LAYOUT_TAKE(l, r->runs, x->division_of[0]->piece_count);
+        LAYOUT_TAKE(l, r->owner_of, SHARD_COUNT);
+    }
+    if (l->arena && has_owners) {
+        shards_share(r->owner_of, o->stages ? nodes_of(x->division_of[0], o) : those_of(o, o->rows));
         x->look_shape.owner_of = r->owner_of;
         shapes_fill(r, o);
         x->rows.shape = r->shapes[o->rank];
     }
-    if (o->graph->table_count > 0) rows_layout(r, l, o);
+    if (has_tables) counts_layout(r, l, o);
+    if (has_owners && may_own_rows(r, o->rank)) rows_layout(r, l, o);
+    if (has_owners) evict_layout(r, l);
     for (uint32_t n = 0; n < o->node_count; n++) {
         struct peer peer = {0};
         talk_layout(r, l, n, &peer);
@@ -273,20 +354,19 @@ static status rows_open(struct reduce *r, const struct reduce_options *o)
     for (uint32_t t = 0; t < o->graph->table_count; t++) r->own_pieces[t] = owned_pieces(r->owned, o->rank, t);
     rows->own_pieces = r->own_pieces;
     rows->of_owned = owned_gradients(r->owned);
-    rows->row_count = r->row_count;
     return ST_OK;
 }
 
-static void sums_layout(struct reduce *r, struct layout *l)
+static void sums_layout(struct reduce *r, struct layout *l, const struct exchange_division *d)
 {
     struct exchange *x = &r->exchange;
-    const uint64_t floats = slices_floats(x, x->rank, 0, x->bucket_count);
-    for (uint32_t i = 0; i < x->piece_count; i++) {
-        struct exchange_piece piece = x->pieces[i];
+    const uint64_t floats = slices_floats(x, x->rank, d, x->bucket_count);
+    for (uint32_t i = 0; i < d->piece_count; i++) {
+        struct exchange_piece piece = d->pieces[i];
         const bool is_own = piece.node == x->rank;
         if (!is_own) LAYOUT_TAKE(l, piece.sums, floats);
         if (x->is_bf16) LAYOUT_TAKE(l, piece.wire, is_own ? r->graph->header->param_floats : floats);
-        if (l->arena) x->pieces[i] = piece;
+        if (l->arena) d->pieces[i] = piece;
     }
 }
 
@@ -294,29 +374,54 @@ static void sums_layout(struct reduce *r, struct layout *l)
 static status sums_open(struct reduce *r)
 {
     struct layout sum = {0}, taken = {.arena = &r->sums_arena};
-    sums_layout(r, &sum);
+    for (uint32_t i = 0; i < r->exchange.division_count; i++) sums_layout(r, &sum, &r->exchange.divisions[i]);
     TRY(arena_open(&r->sums_arena, "sums of nodes", sum.bytes));
-    sums_layout(r, &taken);
+    for (uint32_t i = 0; i < r->exchange.division_count; i++) sums_layout(r, &taken, &r->exchange.divisions[i]);
     return ST_OK;
 }
 
-/* For stages or workers, which need no slices. */
-static status parts_unsliced_open(struct reduce *r, const struct reduce_options *o)
+static status memory_open(struct reduce *r, const struct reduce_options *o)
 {
     struct layout sum = {0}, taken = {.arena = &r->arena};
-    r->exchange.bucket_count = 1;
     reduce_layout(r, &sum, o);
     TRY(arena_open(&r->arena, "nodes", sum.bytes));
     reduce_layout(r, &taken, o);
-    if (o->stages) tables_take(r, o);
-    return o->has_waves && o->graph->table_count > 0 ? owned_rows_open(r, o) : ST_OK;
+    return ST_OK;
+}
+
+/* For workers, which need no slices. */
+static status workers_open(struct reduce *r, const struct reduce_options *o)
+{
+    struct exchange *x = &r->exchange;
+    x->bucket_count = 1;
+    x->own = (struct fold_lanes){0, o->graph->header->lanes};
+    x->asks_rows = true;
+    if (o->graph->table_count > 0) {
+        x->rows.shape = x->look_shape;
+        x->rows.shape.is_whole = true;
+        x->rows.lanes = x->own;
+    }
+    TRY(memory_open(r, o));
+    return o->graph->table_count > 0 ? owned_rows_open(r, o) : ST_OK;
+}
+
+/* The own lanes, and who shares which buckets. */
+static void buckets_find(struct exchange *x, const struct reduce_options *o)
+{
+    if (o->stages) {
+        x->own = exchange_stages_hull(o->stages, o->rank);
+        stages_buckets_find(x, o);
+    } else {
+        buckets_add(x, o, 0, o->graph->layer_count, EXCHANGE_BUCKETS_MAX, o->lane_begin);
+        x->own = x->divisions[0].own;
+    }
 }
 
 static status parts_open(struct reduce *r, const struct reduce_options *o)
 {
     const struct batch_shape shape = graph_batch(o->graph);
     struct exchange *x = &r->exchange;
-    struct layout sum = {0}, taken = {.arena = &r->arena};
+    const bool has_tables = o->graph->table_count > 0;
     lanes_check(o);
     r->graph = o->graph;
     r->model = o->model;
@@ -330,26 +435,26 @@ static status parts_open(struct reduce *r, const struct reduce_options *o)
     x->node_count = o->node_count;
     x->is_bf16 = o->is_bf16;
     x->stages = o->stages;
-    x->own = o->stages || o->has_waves
-                 ? (struct fold_lanes){0, shape.lanes}
-                 : (struct fold_lanes){o->lane_begin[o->rank], o->lane_begin[o->rank + 1] - o->lane_begin[o->rank]};
-    if (o->graph->table_count > 0 && !o->stages)
+    if (has_tables)
         x->look_shape = (struct asked_shape){
             .graph = o->graph, .owner_count = o->node_count, .example_max = shape.micro, .run_count = 1};
-    if (o->graph->table_count > 0 && o->has_waves) {
-        x->rows.shape = x->look_shape;
-        x->rows.shape.is_whole = true;
-    }
-    if (o->stages || o->has_waves) return parts_unsliced_open(r, o);
-    x->run_count = runs_of(o, o->rank, x->runs);
-    x->rows.shape =
-        (struct asked_shape){.graph = o->graph, .example_max = examples_of(o, o->rank), .run_count = x->run_count};
+    if (o->has_waves) return workers_open(r, o);
     buckets_find(x, o);
-    reduce_layout(r, &sum, o);
-    TRY(arena_open(&r->arena, "nodes", sum.bytes));
-    reduce_layout(r, &taken, o);
-    if (o->graph->table_count > 0) TRY(rows_open(r, o));
-    if (o->graph->table_count == 0 || x->own.count == 0) x->rows.shape.graph = NULL; /* there is nothing to wait for */
+    x->asks_rows = o->stages == NULL || (has_tables && asks_rows(r, o->rank));
+    if (!x->asks_rows) x->look_shape.graph = NULL;
+    if (x->division_of[0]) {
+        x->rows.lanes = x->division_of[0]->own;
+        x->rows.shape = (struct asked_shape){.graph = o->graph,
+                                             .example_max = examples_of(o->graph, x->division_of[0], o->rank),
+                                             .run_count = x->division_of[0]->run_count};
+    }
+    TRY(memory_open(r, o));
+    if (has_tables && x->asks_rows) TRY(rows_open(r, o));
+    if (o->stages && !x->asks_rows) tables_take(r, o);
+    x->rows.row_count = r->row_count;
+    x->rows.own_row_count = r->own_rows;
+    if (!has_tables || !x->asks_rows || x->rows.lanes.count == 0)
+        x->rows.shape.graph = NULL; /* there is nothing to wait for */
     return sums_open(r);
 }
 

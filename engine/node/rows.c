@@ -56,6 +56,7 @@ static status letters_send(struct reduce *r)
     CHECK(asked->step == r->open_until);
     for (uint32_t i = 0; i < x->node_count; i++) {
         const uint32_t to = (x->rank + i) % x->node_count;
+        if (!may_own_rows(r, to)) continue;
         uint8_t *letter = asked->letters + asked->letter_begin[to];
         const size_t bytes = asked->letter_begin[to + 1] - asked->letter_begin[to];
         if (to != x->rank) {
@@ -120,7 +121,7 @@ static status rows_send(struct reduce *r)
     for (uint32_t n = 0; n < x->node_count; n++) {
         struct peer *peer = &r->peers[n];
         const uint64_t step = peer->rows_sent;
-        if (!has_lanes(r, n) || !owned_is_settled(r->owned, n, step)) continue;
+        if (!asks_rows(r, n) || !owned_is_settled(r->owned, n, step)) continue;
         if (step > r->updated_until) {
             TRY(early_send(r, n, step));
             continue;
@@ -240,7 +241,7 @@ static bool letter_expect(struct reduce *r, uint32_t from, uint64_t step, uint64
 {
     const size_t most = r->owned ? asked_letter_bytes_max(&r->shapes[from]) : 0;
     (void)step;
-    if (r->owned == NULL || r->exchange.waves || !has_lanes(r, from)) return false;
+    if (r->owned == NULL || r->exchange.waves || !asks_rows(r, from)) return false;
     message->step = r->peers[from].next_letter;
     /* Of a later step nobody can ask: the step before is open at nobody until it has this node's
      * values, which follow its update for the step before that. That update reads the letter whose

@@ -70,7 +70,8 @@ static bool is_apart(const struct reduce *r, uint32_t node) { return r->apart >>
 
 /* --- the optimizer's state -------------------------------------------------------------------- */
 
-/* Calls `of` for every stretch of the state that is the node's. */
+/* Calls `of` for every stretch of the state that is the node's; of stages, of the
+ * parameters, too, which rank 0 may lack. */
 static status slices_each(struct reduce *r, uint32_t node,
                           status (*of)(struct reduce *r, uint32_t node, float *state, uint64_t count))
 {
@@ -80,6 +81,7 @@ static status slices_each(struct reduce *r, uint32_t node,
             const struct param_run *run = &x->slices[bucket].runs[i];
             uint64_t begin;
             const uint64_t count = slice_floats(x, node, bucket, i, &begin);
+            if (x->stages) TRY(of(r, node, r->model->param + begin, count));
             for (uint32_t s = 0; s < run->state_count; s++) {
                 float *state = r->model->state + run->state_offset + s * run->state_stride;
                 TRY(of(r, node, state + (begin - run->offset), count));
@@ -99,29 +101,30 @@ static status slice_hear(struct reduce *r, uint32_t node, float *state, uint64_t
     return reduce_hear_all(r, node, state, count * sizeof *state);
 }
 
-/* The same for a node's stages, and for their parameters, which no other node has. */
+/* The same for the stages that are whole on a node, and for their parameters. */
 static status stages_each(struct reduce *r, uint32_t node,
                           status (*of)(struct reduce *r, uint32_t node, float *floats, uint64_t count))
 {
     const struct exchange_stages *stages = r->exchange.stages;
-    for (uint32_t s = 0; s < stages->count; s++)
-        for (uint32_t i = 0; i < stages->extents[s].run_count && stages->node_of[s] == node; i++) {
+    for (uint32_t s = 0; stages && s < stages->count; s++) {
+        if (!exchange_stage_is_whole(stages, s) || exchange_stage_node(stages, s, 0) != node) continue;
+        for (uint32_t i = 0; i < stages->extents[s].run_count; i++) {
             const struct param_run *run = &stages->extents[s].runs[i];
             TRY(of(r, node, r->model->param + run->offset, run->count));
             for (uint32_t k = 0; k < run->state_count; k++)
                 TRY(of(r, node, r->model->state + run->state_offset + k * run->state_stride, run->count));
         }
+    }
     return ST_OK;
 }
 
 status reduce_gather(struct reduce *r)
 {
     const uint32_t rank = r->exchange.rank;
-    if (r->exchange.stages && rank != 0) return stages_each(r, rank, slice_say);
-    for (uint32_t n = 1; r->exchange.stages && n < r->exchange.node_count; n++) TRY(stages_each(r, n, slice_hear));
-    if (r->exchange.stages) return ST_OK;
-    if (rank != 0) return slices_each(r, rank, slice_say);
-    for (uint32_t n = 1; n < r->exchange.node_count; n++) TRY(slices_each(r, n, slice_hear));
+    for (uint32_t n = rank ? rank : 1; n < (rank ? rank + 1 : r->exchange.node_count); n++) {
+        TRY(stages_each(r, n, rank ? slice_say : slice_hear));
+        TRY(slices_each(r, n, rank ? slice_say : slice_hear));
+    }
     return ST_OK;
 }
 
@@ -252,10 +255,10 @@ static status counts_hear(struct reduce *r, uint32_t from, uint32_t admit, struc
 
 static uint8_t *lines_of(const struct reduce *r, uint32_t table, uint32_t node, size_t *bytes)
 {
-    const struct exchange_stages *stages = r->exchange.stages;
+    const uint8_t *node_of_table = r->model->share.owner_of_table;
     uint32_t begin = 0, end = 0;
-    if (stages == NULL) shards_of(r->owner_of, node, &begin, &end);
-    if (stages && stages->node_of_table[table] == node) end = SHARD_COUNT;
+    if (node_of_table == NULL) shards_of(r->owner_of, node, &begin, &end);
+    if (node_of_table && node_of_table[table] == node) end = SHARD_COUNT;
     return admission_lines(store_admission(r->model->store, table), begin, end, bytes);
 }
 
@@ -358,8 +361,8 @@ static status whole_save(struct reduce *r, struct model_save_options *o, struct 
     return st;
 }
 
-/* Where nodes have stages, which read ahead: dead rows that are still on disk do not count, and counts of
- * keys and rows are turned back to the last step. */
+/* Where stages find rows themselves, and read ahead: dead rows that are still on disk do not count, and
+ * counts of keys and rows are turned back to the last step. */
 static status lives_turn_back(struct reduce *r, uint32_t ticket)
 {
     struct store *store = r->model->store;
@@ -374,7 +377,7 @@ static status lives_turn_back(struct reduce *r, uint32_t ticket)
 
 static void lives_turn_forth(const struct reduce *r)
 {
-    for (uint32_t t = 0; r->exchange.stages && t < r->graph->table_count; t++) {
+    for (uint32_t t = 0; r->exchange.stages && r->owned == NULL && t < r->graph->table_count; t++) {
         struct admission *admission = store_admission(r->model->store, t);
         if (admission) admission_turn_forth(admission);
     }
@@ -389,7 +392,7 @@ status reduce_save(struct reduce *r, const char *path, uint32_t keep, uint64_t *
     status st = parts ? ST_OK : status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for a save's files");
     TRY_GOTO(reduce_agree(r, st), done);
     st = store_hold(r);
-    if (st == ST_OK && r->exchange.stages) {
+    if (st == ST_OK && r->exchange.stages && r->owned == NULL) {
         options.ticket = r->exchange.rows.own_ticket;
         st = lives_turn_back(r, options.ticket);
     }

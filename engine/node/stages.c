@@ -7,13 +7,19 @@
 #include "engine/base/words.h"
 #include "graph/op.h"
 
-/* The node, of the nodes that are there, that has the stages of the plan's node `rank`. */
-static uint32_t node_of_rank(const struct stages_options *o, uint32_t rank)
+#define NODES_TEXT_BYTES (4 * PLAN_NODES_MAX) /* of a stage's nodes in a message */
+
+/* The nodes that are there, by index, that have a stage of these nodes of the plan. */
+static uint64_t nodes_there(const struct stages_options *o, uint64_t nodes)
 {
-    uint32_t node = 0;
-    for (uint32_t n = 1; n < o->node_count; n++)
-        if (o->rank_of[n] <= rank && o->rank_of[n] > o->rank_of[node]) node = n;
-    return node;
+    uint64_t there = 0;
+    uint32_t below = 0;
+    for (uint32_t n = 0; n < o->node_count; n++) {
+        const uint32_t rank = o->rank_of[n];
+        there |= (nodes >> rank & 1) << n;
+        if (rank <= (uint32_t)__builtin_ctzll(nodes) && rank > o->rank_of[below]) below = n;
+    }
+    return there ? there : UINT64_C(1) << below;
 }
 
 static uint32_t stage_of_layer(const struct plan *plan, uint32_t layer)
@@ -25,25 +31,57 @@ static uint32_t stage_of_layer(const struct plan *plan, uint32_t layer)
 
 static const char *layer_name(const struct graph *g, uint32_t layer) { return graph_string(g, g->layers[layer].name); }
 
-/* Layers that share a table or parameters are on one node; a table is where it is looked up. */
-static status ties_check(const struct exchange_stages *s, const struct stages_options *o, const uint32_t *first,
-                         const uint32_t *last)
+static uint64_t nodes_of_layer(const struct plan *plan, uint32_t layer)
+{
+    return plan->stages[stage_of_layer(plan, layer)].nodes;
+}
+
+/* Layers that share a table or parameters are on the same nodes. */
+static status ties_check(const struct stages_options *o, const uint32_t *first, const uint32_t *last)
 {
     const struct graph *g = o->graph;
     for (uint32_t l = 0; l < g->layer_count; l++) {
-        const uint32_t node = o->plan->stages[stage_of_layer(o->plan, l)].node, ends[] = {first[l], last[l]};
+        const uint32_t ends[] = {first[l], last[l]};
         for (uint32_t i = 0; i < 2; i++) {
-            const uint32_t other = o->plan->stages[stage_of_layer(o->plan, ends[i])].node;
-            if (other == node) continue;
+            const uint64_t nodes = nodes_of_layer(o->plan, l), other = nodes_of_layer(o->plan, ends[i]);
+            char text[2][NODES_TEXT_BYTES];
+            if (other == nodes) continue;
             FAIL(INVALID,
-                 "layers \"%s\" on node %u and \"%s\" on node %u share a table or parameters: put both on one node",
-                 layer_name(g, l), node, layer_name(g, ends[i]), other);
+                 "layers \"%s\" on node %s and \"%s\" on node %s share a table or parameters: put both on the same",
+                 layer_name(g, l), plan_nodes_text(nodes, ", ", text[0], NODES_TEXT_BYTES), layer_name(g, ends[i]),
+                 plan_nodes_text(other, ", ", text[1], NODES_TEXT_BYTES));
         }
     }
+    return ST_OK;
+}
+
+static uint32_t stage_of_table(const struct stages_options *o, uint32_t table)
+{
+    return stage_of_layer(o->plan, o->graph->nodes[graph_table_first_node(o->graph, table)].layer);
+}
+
+/* A table is where it is looked up. All tables are on one node each, or all on the same several nodes. */
+static status rows_place(struct exchange_stages *s, const struct stages_options *o)
+{
+    const struct graph *g = o->graph;
+    uint32_t shared = 0, other = 0;
+    if (g->table_count == 0) return ST_OK;
+    s->rows_stage = stage_of_table(o, 0);
     for (uint32_t t = 0; t < g->table_count; t++) {
-        const uint32_t layer = g->nodes[graph_table_first_node(g, t)].layer;
-        s->node_of_table[t] = (uint8_t)s->node_of[stage_of_layer(o->plan, layer)];
+        const uint32_t stage = stage_of_table(o, t);
+        if (!exchange_stage_is_whole(s, stage)) shared = t + 1;
+        if (!exchange_stages_are_alike(s, s->rows_stage, stage)) other = t;
     }
+    if (shared && other)
+        FAIL(INVALID,
+             "tables \"%s\" and \"%s\" are looked up on other nodes, and a stage of them is on several nodes: put the "
+             "look-ups of all tables on the same nodes, or each on one node",
+             graph_string(g, g->tables[0].name), graph_string(g, g->tables[other].name));
+    if (shared) return ST_OK;
+    s->node_of_table = calloc(g->table_count, sizeof *s->node_of_table);
+    if (s->node_of_table == NULL) FAIL(MEMORY, "no memory for where tables lie");
+    for (uint32_t t = 0; t < g->table_count; t++)
+        s->node_of_table[t] = (uint8_t)exchange_stage_node(s, stage_of_table(o, t), 0);
     return ST_OK;
 }
 
@@ -53,46 +91,87 @@ static status tables_place(struct exchange_stages *s, const struct stages_option
     uint32_t *ends = calloc(2 * (size_t)layers, sizeof *ends);
     if (ends == NULL) FAIL(MEMORY, "no memory for the ties of %u layers", layers);
     graph_ties(o->graph, ends, ends + layers);
-    const status st = ties_check(s, o, ends, ends + layers);
+    const status st = ties_check(o, ends, ends + layers);
     free(ends);
-    return st;
+    return st == ST_OK ? rows_place(s, o) : st;
 }
 
 /* Losses and heads lie where the last stage is: all that is told of a model comes together there. */
-static status ends_check(const struct stages_options *o)
+static status ends_check(const struct exchange_stages *s, const struct stages_options *o)
 {
     const struct graph *g = o->graph;
-    const struct plan_stage *last = &o->plan->stages[o->plan->stage_count - 1];
+    const uint32_t last = o->plan->stage_count - 1;
+    const uint64_t nodes = o->plan->stages[last].nodes;
+    char text[2][NODES_TEXT_BYTES];
     for (uint32_t i = 0; i < g->forward_count; i++) {
         if (graph_loss_next(g, i) != i && graph_head_next(g, i) != i) continue;
         const uint32_t stage = stage_of_layer(o->plan, g->nodes[i].layer);
-        if (o->plan->stages[stage].node == last->node) continue;
+        if (o->plan->stages[stage].nodes == nodes) continue;
         FAIL(INVALID,
-             "[%s %s] is in stage %u, on node %u; expected losses and heads on node %u, where the last stage is",
-             op_table[g->nodes[i].op].section, graph_string(g, g->nodes[i].name), stage, o->plan->stages[stage].node,
-             last->node);
+             "[%s %s] is in stage %u, on node %s; expected losses and heads on node %s, where the last stage is",
+             op_table[g->nodes[i].op].section, graph_string(g, g->nodes[i].name), stage,
+             plan_nodes_text(o->plan->stages[stage].nodes, ", ", text[0], NODES_TEXT_BYTES),
+             plan_nodes_text(nodes, ", ", text[1], NODES_TEXT_BYTES));
+    }
+    if (exchange_stage_is_whole(s, last)) return ST_OK;
+    FAIL(INVALID,
+         "the last stage, %u, lies on nodes %s, and not all stages do: put the last stage, with losses and heads, on "
+         "one node",
+         last, plan_nodes_text(nodes, ", ", text[0], NODES_TEXT_BYTES));
+}
+
+/* Gives the stage's lanes to its nodes in even shares. */
+static status lanes_give(const struct exchange_stages *s, const struct stages_options *o, uint32_t stage)
+{
+    const uint64_t nodes = nodes_there(o, o->plan->stages[stage].nodes);
+    const uint32_t lanes = o->graph->header->lanes, count = (uint32_t)__builtin_popcountll(nodes);
+    uint32_t *begin = s->lane_begin + (size_t)stage * (s->node_count + 1);
+    if (count > lanes)
+        FAIL(INVALID,
+             "stage %u lies on %u nodes, which share %u lane%s of a step: give at most as many nodes, or "
+             "--set train.lanes=%u",
+             stage, count, lanes, words_s(lanes), count);
+    for (uint32_t n = 0, given = 0; n <= s->node_count; n++) {
+        begin[n] = (uint32_t)((uint64_t)lanes * given / count);
+        given += n < s->node_count && (nodes >> n & 1);
     }
     return ST_OK;
+}
+
+static status nodes_check(const struct stages_options *o)
+{
+    if (o->plan->node_count == o->job_nodes) return ST_OK;
+    FAIL(INVALID, "the plan's stages lie on %u node%s, and this job has %u: start as many as the plan has",
+         o->plan->node_count, words_s(o->plan->node_count), o->job_nodes);
 }
 
 static status place(struct exchange_stages *s, const struct stages_options *o)
 {
     const struct plan *plan = o->plan;
-    if (plan->node_count != o->job_nodes)
-        FAIL(INVALID, "the plan's stages lie on %u node%s, and this job has %u: start as many as the plan has",
-             plan->node_count, words_s(plan->node_count), o->job_nodes);
-    TRY(ends_check(o));
+    TRY(nodes_check(o));
     s->count = plan->stage_count;
-    s->node_of = calloc(plan->stage_count, sizeof *s->node_of);
+    s->node_count = o->node_count;
     s->first_layer = calloc(plan->stage_count, sizeof *s->first_layer);
-    s->node_of_table = calloc(o->graph->table_count + (size_t)1, sizeof *s->node_of_table);
-    if (s->node_of == NULL || s->first_layer == NULL || s->node_of_table == NULL)
-        FAIL(MEMORY, "no memory for where stages lie");
+    s->lane_begin = calloc((size_t)plan->stage_count * (o->node_count + 1), sizeof *s->lane_begin);
+    if (s->lane_begin == NULL || s->first_layer == NULL) FAIL(MEMORY, "no memory for where stages lie");
     for (uint32_t i = 0; i < plan->stage_count; i++) {
-        s->node_of[i] = node_of_rank(o, plan->stages[i].node);
         s->first_layer[i] = plan->stages[i].first_layer;
+        TRY(lanes_give(s, o, i));
     }
+    TRY(ends_check(s, o));
+    const uint32_t sections = exchange_stages_sections(s);
+    if (sections >= EXCHANGE_BUCKETS_MAX)
+        FAIL(INVALID, "%u runs of neighbouring stages lie on several nodes each; expected at most %u", sections,
+             EXCHANGE_BUCKETS_MAX - 1);
     return tables_place(s, o);
+}
+
+bool stages_are_even(const struct stages_options *o)
+{
+    const uint64_t all = UINT64_MAX >> (64 - o->node_count);
+    bool is_even = o->plan->node_count == o->job_nodes && o->node_count > 1;
+    for (uint32_t i = 0; i < o->plan->stage_count; i++) is_even &= nodes_there(o, o->plan->stages[i].nodes) == all;
+    return is_even;
 }
 
 status stages_place(struct exchange_stages *s, const struct stages_options *o)
@@ -105,7 +184,7 @@ status stages_place(struct exchange_stages *s, const struct stages_options *o)
 
 void stages_free(struct exchange_stages *s)
 {
-    free(s->node_of);
+    free(s->lane_begin);
     free(s->first_layer);
     free(s->node_of_table);
     *s = (struct exchange_stages){0};
@@ -114,11 +193,12 @@ void stages_free(struct exchange_stages *s)
 status stages_text(const struct plan *plan, char **text)
 {
     size_t bytes;
+    char nodes[NODES_TEXT_BYTES];
     FILE *out = open_memstream(text, &bytes);
     if (out == NULL) FAIL(MEMORY, "no memory for where stages lie");
     for (uint32_t i = 0; i < plan->stage_count; i++)
-        fprintf(out, "%s%u..%u as %u on %u", i ? ", " : "", plan->stages[i].first_layer, plan->stages[i].last_layer,
-                plan->stages[i].replicas, plan->stages[i].node);
+        fprintf(out, "%s%u..%u as %u on %s", i ? ", " : "", plan->stages[i].first_layer, plan->stages[i].last_layer,
+                plan->stages[i].replicas, plan_nodes_text(plan->stages[i].nodes, "+", nodes, sizeof nodes));
     if (fclose(out) != 0) FAIL(MEMORY, "no memory for where stages lie");
     return ST_OK;
 }

@@ -16,11 +16,12 @@ static uint32_t own_micros(const struct feed_options *o, uint32_t *first)
 {
     const struct batch_shape shape = graph_batch(o->graph);
     const uint32_t a_lane = batch_micro_count(shape) / shape.lanes;
-    const bool is_part = o->exchange && !o->all_lanes;
+    struct fold_lanes lanes = o->exchange ? o->exchange->own : o->lanes;
+    if ((o->exchange == NULL && lanes.count == 0) || o->all_lanes) lanes = (struct fold_lanes){0, shape.lanes};
     *first = 0;
     if (feed_is_told(o)) return 1;
-    if (is_part) *first = a_lane * o->exchange->own.begin;
-    return a_lane * (is_part ? o->exchange->own.count : shape.lanes);
+    *first = a_lane * lanes.begin;
+    return a_lane * lanes.count;
 }
 
 /* Most distinct rows that the consumer's part of a step can touch in a table; the compiler has
@@ -53,7 +54,7 @@ static bool step_rows_wanted(const struct feed_options *o, uint32_t t, struct st
     const bool lives = store_lives(o->model->store, t), counts = lives && table->life.counts;
     const bool tells = o->exchange && table->life.admit > 1; /* for keys that are not admitted */
     /* Nodes that have lanes add rows lane by lane. */
-    const bool by_lane = batch_has_lanes(graph_batch(o->graph)) || exchange_of_lanes(o->exchange);
+    const bool by_lane = batch_has_lanes(graph_batch(o->graph)) || exchange_of_steps(o->exchange);
     *wants = (struct step_rows_wants){.shows = counts || tells ||
                                                optimizer_reads_shows(&o->graph->optimizers[table->optimizer]),
                                       .clicks = counts,
@@ -209,6 +210,7 @@ static status feed_open_of(struct feed **out, const struct feed_options *o)
     feed->turn = o->waves && !o->all_lanes ? o->waves->worker : 0;
     feed->turn_count = o->waves && !o->all_lanes ? o->waves->worker_count : 1;
     feed->is_told = feed_is_told(o);
+    feed->is_by_step = o->training && o->is_by_step;
     feed->epochs = o->epochs;
     feed->steps_max = o->steps_max;
     feed->held_input = NUMBER_NONE;
@@ -325,6 +327,12 @@ bool feed_is_cut(const struct feed *feed, const struct input *input)
 {
     /* Acquire pairs with the end of the thread. */
     return atomic_load_explicit(&feed->shared_is_done, memory_order_acquire) && input->batch.step == feed->cut_step;
+}
+
+bool feed_has_step(const struct feed *feed, const struct input *input)
+{
+    /* Acquire pairs with input_give(). */
+    return !feed->is_by_step || input->batch.step < atomic_load_explicit(&feed->shared_read, memory_order_acquire);
 }
 
 void feed_release(struct feed *feed, struct input *input)

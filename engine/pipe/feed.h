@@ -43,6 +43,10 @@ struct feed_options {
      * EXCHANGE_LOOKS_MAX inputs. A node without lanes reads nothing, and gets an empty micro-batch for each
      * step of which node 0 tells it. */
     struct exchange *exchange;
+    /* Where stages lie on several nodes: the lanes that the consumer gets, as exchange->own; count 0: all. */
+    struct fold_lanes lanes;
+    /* feed_has_step is asked: a step goes in when it is read. */
+    bool is_by_step;
     bool all_lanes; /* the consumer gets the micro-batches of all nodes: where rows are only read */
     /* Where nodes are workers, else NULL. Steps belong to the nodes in turn: the consumer gets its own steps,
      * or, with all_lanes, all. Letters for rows are written here, and sent by the consumer (input->asked). */
@@ -108,6 +112,9 @@ enum feed_state {
 enum feed_state feed_try_next(struct feed *feed, struct input **input);
 /* After FEED_END: the feed's failure; ST_OK at the end of the data, or if the feed was interrupted. */
 MUST_USE status feed_result(const struct feed *feed);
+/* With is_by_step, in training: whether the input's step is read to its end. Other nodes wait for what this
+ * one makes of a step that it has begun, so it begins none that it cannot end. */
+bool feed_has_step(const struct feed *feed, const struct input *input);
 /* On several nodes: whether reading has failed within the step of the input, so that its rows never come
  * and it can only be given back. */
 bool feed_is_cut(const struct feed *feed, const struct input *input);

@@ -37,6 +37,7 @@ struct feed {
     struct exchange_waves *waves;      /* likewise, of workers */
     uint32_t turn, turn_count;         /* the consumer's is step `turn` of every turn_count */
     bool training;
+    bool is_by_step;
     bool is_told; /* node 0 tells the steps: the consumer's node has no lanes */
     bool sweeps;  /* at ends of steps rows die, or are too many */
     uint64_t epochs, steps_max;
@@ -89,6 +90,7 @@ struct feed {
     _Atomic bool shared_is_done;        /* the thread has ended                                       */
     _Atomic bool shared_is_interrupted; /* it should end                                              */
     _Atomic uint32_t shared_phase;
+    _Atomic uint64_t shared_read;  /* steps below it are read to their ends */
     _Atomic uint64_t shared_swept; /* steps below it have been swept, if they had to be                 */
     /* Odd while the thread works towards the next input, also while it waits for a free one or has
      * ended; changes with every input. */

@@ -355,6 +355,15 @@ static status sweep_await(struct feed *feed, struct feed_place *at, uint64_t ste
     return ST_OK;
 }
 
+/* Whether the input's lane looks rows up on this node; an input without rows has none of any table. */
+static bool looks_up(const struct feed *feed, struct input *input)
+{
+    const uint32_t lane = batch_lane_of(feed->shape, input->batch.micro_index);
+    if (exchange_has_lane(feed->exchange->rows.lanes, lane)) return true;
+    for (uint32_t t = 0; t < input->ticket.table_count; t++) input->ticket.table[t].unique_count = 0;
+    return false;
+}
+
 /* Numbers the input's keys; with the step's last input, asks the owners for the step's rows. */
 static void input_ask(struct feed *feed, struct input *input)
 {
@@ -363,9 +372,11 @@ static void input_ask(struct feed *feed, struct input *input)
     const struct micro_batch *m = &input->batch;
     input->step_rows = asked->rows;
     input->is_sweep = false;
-    asked_step_add(asked, &rows->shape, feed->key_numbers, m, batch_lane_of(feed->shape, m->micro_index),
-                   &input->ticket);
-    feed->step_inputs[feed->step_input_count++] = input->index;
+    if (looks_up(feed, input)) {
+        asked_step_add(asked, &rows->shape, feed->key_numbers, m, batch_lane_of(feed->shape, m->micro_index),
+                       &input->ticket);
+        feed->step_inputs[feed->step_input_count++] = input->index;
+    }
     if (!m->is_last) return;
     asked->step = m->step;
     input->asked = feed->waves ? asked : NULL;
@@ -382,7 +393,7 @@ static void input_look(struct feed *feed, struct input *input)
     struct exchange_look *look = &feed->looks[input->index];
     input->step_rows = NULL;
     input->is_sweep = false;
-    input->look = input->batch.example_count ? look : NULL;
+    input->look = looks_up(feed, input) && input->batch.example_count ? look : NULL;
     if (input->look) exchange_look_make(feed->exchange, look, feed->key_numbers, &input->batch, &input->ticket);
 }
 
@@ -478,6 +489,9 @@ static status read_give(struct feed *feed, struct feed_place *at, uint32_t left)
 static status input_give(struct feed *feed, struct feed_place *at, uint32_t index)
 {
     const uint32_t most = feed->input_count / 2, ahead = 2 * feed->numbering.count;
+    /* Release pairs with feed_has_step(); the bell is rung when the input is shown. */
+    if (feed->inputs[index].batch.is_last)
+        atomic_store_explicit(&feed->shared_read, feed->inputs[index].batch.step + 1, memory_order_release);
     feed->inputs[index].step_block = at->step_block;
     feed->read[feed->read_end++ % feed->input_count] = index;
     if (feed->numberers) numberers_push(feed->numberers, index);
@@ -654,7 +668,7 @@ void *feed_main(void *argument)
         skip = 0;
     }
     if (feed->is_left) return NULL;
-    if (st != ST_OK && feed->asked) feed->cut_step = at.step;
+    if (st != ST_OK && (feed->asked || feed->is_by_step)) feed->cut_step = at.step;
     feed_fail(feed, reading_end(feed, &at, st));
     news_tell(feed, &at, (struct exchange_news){.is_failed = failure_is(&feed->result)});
     feed_fail(feed, waiting_end(feed));            /* what is prepared comes before a failure of what is not */

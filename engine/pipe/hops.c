@@ -16,39 +16,66 @@
 #define HAS_COME    UINT32_C(2)
 #define SLOT_SHIFT  2
 
-/* A cut's list for one of the two ways. */
-struct list {
-    uint32_t *tensor, count;
-    uint64_t floats; /* of a micro-batch, at most; 1 at least */
-    uint8_t *cells;  /* [slot_count, floats]: what is sent, or what has come */
-    uint64_t *bytes; /* [slot_count]: of what has come                       */
+/* What crosses at a cut, and the paths over it: [path_begin, path_end). */
+struct cut_lists {
+    struct crossing {
+        uint32_t *tensor, count;
+        uint64_t floats; /* of a micro-batch, at most; 1 at least */
+    } way[HOPS_WAYS];
+    uint64_t example_bytes;
+    uint32_t path_begin, path_end;
 };
 
-/* The cut after a stage; far: one of its two stages is here, the other on another node. */
-struct far_cut {
-    bool is_far, is_behind; /* the stage in front of the cut is here */
-    uint32_t node;
-    struct list list[HOPS_WAYS];
-    uint64_t example_bytes;
-    /* Of a cut over which slots come forward: states by number;
-     * which slot the other end has for each of ours. */
+/* A path between this node and another one, at the cut after a stage. */
+struct path {
+    uint32_t cut, node;
+    bool is_behind;          /* the stage in front of the cut is here */
+    struct fold_lanes lanes; /* whose micro-batches take it           */
+    uint32_t cell_count;     /* slots of the node that sends forward  */
+    uint32_t send_begin;     /* its first number among the sends      */
+    uint32_t number;         /* of the next that is admitted, modulo 2^32 */
+    struct cells {
+        uint8_t *cells;  /* [cell_count, floats]: what is sent, or what has come */
+        uint64_t *bytes; /* [cell_count]: of what has come                       */
+    } way[HOPS_WAYS];
+    uint32_t *slot_number; /* [own slots]: of the micro-batch that it has */
+    /* Where slots come forward: states and slots by number; which slot the other
+     * end has for each of ours. */
     _Atomic uint32_t *shared_state; /* [number_count] */
-    uint32_t *far_slot;             /* [slot_count]   */
-    /* Of a cut over which slots go forward: which of them have yet to come back. */
-    _Atomic bool *shared_is_away; /* [slot_count] */
+    uint32_t *slot_of;              /* [number_count] */
+    uint32_t *far_slot;             /* [own slots]    */
+    /* Where slots go forward: which of them have yet to come back. */
+    _Atomic bool *shared_is_away; /* [own slots] */
 };
 
 struct hops {
     struct exchange_hops of_exchange; /* first: a struct exchange_hops * is a struct hops * */
     struct hops_options o;
-    struct far_cut *cuts; /* [stage_count]: behind each */
-    uint32_t cut_count, number_count;
-    uint32_t *slot_of;     /* [number_count] */
-    uint32_t *slot_number; /* [slot_count]: of the micro-batch that it has */
-    uint32_t number;       /* of the next that is admitted, modulo 2^32 */
-    uint32_t *lists;       /* of all cuts */
+    struct batch_shape shape;
+    struct cut_lists *cuts; /* [stage_count]: behind each */
+    struct path *paths;     /* [path_count], cut by cut   */
+    uint32_t cut_count, path_count, number_count, slot_count;
+    uint32_t *lists; /* of all cuts */
     struct arena arena;
 };
+
+static uint32_t lane_of(const struct hops *h, const struct slot *slot)
+{
+    return batch_lane_of(h->shape, slot->input->batch.micro_index);
+}
+
+/* The path of the lane at a cut; NULL: it crosses within this node, or between others. */
+static struct path *path_find(const struct hops *h, uint32_t cut, bool is_behind, uint32_t lane)
+{
+    for (uint32_t i = h->cuts[cut].path_begin; i < h->cuts[cut].path_end; i++)
+        if (h->paths[i].is_behind == is_behind && exchange_has_lane(h->paths[i].lanes, lane)) return &h->paths[i];
+    return NULL;
+}
+
+static size_t cell_bytes(const struct hops *h, const struct path *path, enum hops_way way)
+{
+    return h->cuts[path->cut].way[way].floats * sizeof(float);
+}
 
 /* --- tags --------------------------------------------------------------------------------------- */
 
@@ -72,66 +99,75 @@ static struct hops_place place_of(uint64_t tag)
 
 /* --- what comes ----------------------------------------------------------------------------------- */
 
+/* The path over which another node's message comes. */
+static struct path *path_from(const struct hops *h, uint32_t from, struct hops_place p)
+{
+    if (p.cut >= h->cut_count) return NULL;
+    for (uint32_t i = h->cuts[p.cut].path_begin; i < h->cuts[p.cut].path_end; i++)
+        if (h->paths[i].node == from && h->paths[i].is_behind == (p.way == HOPS_BACK)) return &h->paths[i];
+    return NULL;
+}
+
 static void *message_place(struct exchange_hops *of, uint32_t from, uint64_t tag, uint64_t bytes)
 {
     struct hops *h = (struct hops *)of;
     const struct hops_place p = place_of(tag);
-    if (p.cut >= h->cut_count || p.slot >= h->o.slot_count) return NULL;
-    struct far_cut *cut = &h->cuts[p.cut];
-    const struct list *list = &cut->list[p.way];
-    if (!cut->is_far || cut->node != from || cut->is_behind != (p.way == HOPS_BACK)) return NULL;
-    if (bytes < BARE_BYTES || bytes > list->floats * sizeof(float)) return NULL;
+    const struct path *path = path_from(h, from, p);
+    if (path == NULL || p.slot >= path->cell_count) return NULL;
+    if (bytes < BARE_BYTES || bytes > cell_bytes(h, path, p.way)) return NULL;
     /* Relaxed: a second message for what has come is wrong, whatever follows. */
     if (p.way == HOPS_FORWARD &&
-        atomic_load_explicit(&cut->shared_state[p.number % h->number_count], memory_order_relaxed) & HAS_COME)
+        atomic_load_explicit(&path->shared_state[p.number % h->number_count], memory_order_relaxed) & HAS_COME)
         return NULL;
     /* Relaxed: likewise; the slot was sent by this thread. */
-    if (p.way == HOPS_BACK && !atomic_load_explicit(&cut->shared_is_away[p.slot], memory_order_relaxed)) return NULL;
-    return list->cells + p.slot * list->floats * sizeof(float);
+    if (p.way == HOPS_BACK && !atomic_load_explicit(&path->shared_is_away[p.slot], memory_order_relaxed)) return NULL;
+    return path->way[p.way].cells + p.slot * cell_bytes(h, path, p.way);
 }
 
 /* Both are there: the micro-batch is admitted, and what it needs from the other node has come. */
-static void entry_give(struct hops *h, uint32_t cut, uint32_t number, uint32_t state)
+static void entry_give(struct hops *h, struct path *path, uint32_t number, uint32_t state)
 {
-    struct far_cut *c = &h->cuts[cut];
-    const uint32_t slot = h->slot_of[number % h->number_count];
+    const uint32_t slot = path->slot_of[number % h->number_count];
     /* Relaxed: the number comes again only after all that follows from this. */
-    atomic_store_explicit(&c->shared_state[number % h->number_count], 0, memory_order_relaxed);
-    c->far_slot[slot] = state >> SLOT_SHIFT;
-    h->o.give(h->o.context, cut + 1, HOPS_FORWARD, slot);
+    atomic_store_explicit(&path->shared_state[number % h->number_count], 0, memory_order_relaxed);
+    path->far_slot[slot] = state >> SLOT_SHIFT;
+    h->o.give(h->o.context, path->cut + 1, HOPS_FORWARD, slot);
 }
 
-static void message_arrived(struct exchange_hops *of, uint64_t tag, uint64_t bytes)
+static void message_arrived(struct exchange_hops *of, uint32_t from, uint64_t tag, uint64_t bytes)
 {
     struct hops *h = (struct hops *)of;
     const struct hops_place p = place_of(tag);
-    struct far_cut *cut = &h->cuts[p.cut];
-    cut->list[p.way].bytes[p.slot] = bytes;
+    struct path *path = path_from(h, from, p);
+    path->way[p.way].bytes[p.slot] = bytes;
     if (p.way == HOPS_BACK) {
         /* Relaxed: given below to who sends it again. */
-        atomic_store_explicit(&cut->shared_is_away[p.slot], false, memory_order_relaxed);
+        atomic_store_explicit(&path->shared_is_away[p.slot], false, memory_order_relaxed);
         h->o.give(h->o.context, p.cut, HOPS_BACK, p.slot);
         return;
     }
     const uint32_t word = HAS_COME | p.slot << SLOT_SHIFT;
     /* Acquire and release: of the two threads that meet here the later one sees what the other has done. */
     const uint32_t before =
-        atomic_fetch_or_explicit(&cut->shared_state[p.number % h->number_count], word, memory_order_acq_rel);
-    if (before & IS_ADMITTED) entry_give(h, p.cut, p.number, word);
+        atomic_fetch_or_explicit(&path->shared_state[p.number % h->number_count], word, memory_order_acq_rel);
+    if (before & IS_ADMITTED) entry_give(h, path, p.number, word);
 }
 
 void hops_admit(struct hops *h, const struct slot *slot)
 {
-    const uint32_t number = h->number++;
-    h->slot_of[number % h->number_count] = slot->index;
-    h->slot_number[slot->index] = number;
-    for (uint32_t i = 0; i < h->cut_count; i++) {
-        if (!h->cuts[i].is_far || h->cuts[i].is_behind) continue;
+    const uint32_t lane = lane_of(h, slot);
+    for (uint32_t i = 0; i < h->path_count; i++) {
+        struct path *path = &h->paths[i];
+        if (!exchange_has_lane(path->lanes, lane)) continue;
+        const uint32_t number = path->number++;
+        path->slot_number[slot->index] = number;
+        if (path->is_behind) continue;
+        path->slot_of[number % h->number_count] = slot->index;
         /* Acquire and release, as in message_arrived(). */
-        const uint32_t before = atomic_fetch_or_explicit(&h->cuts[i].shared_state[number % h->number_count],
-                                                         IS_ADMITTED, memory_order_acq_rel);
+        const uint32_t before =
+            atomic_fetch_or_explicit(&path->shared_state[number % h->number_count], IS_ADMITTED, memory_order_acq_rel);
         CHECK(!(before & IS_ADMITTED));
-        if (before & HAS_COME) entry_give(h, i, number, before);
+        if (before & HAS_COME) entry_give(h, path, number, before);
     }
 }
 
@@ -152,64 +188,72 @@ static const float *view_unpack(struct view v, const float *from)
 }
 
 /* Bytes for a micro-batch, which may be short. */
-static uint64_t list_bytes(const struct list *list, const struct slot *slot)
+static uint64_t crossing_bytes(const struct crossing *crossing, const struct slot *slot)
 {
     uint64_t floats = 0;
-    for (uint32_t i = 0; i < list->count; i++) {
-        const struct view *v = &slot->tensor[list->tensor[i]];
+    for (uint32_t i = 0; i < crossing->count; i++) {
+        const struct view *v = &slot->tensor[crossing->tensor[i]];
         floats += (uint64_t)v->rows * v->cols;
     }
     return floats ? floats * sizeof(float) : BARE_BYTES;
 }
 
-static uint32_t cut_of(uint32_t stage, enum hops_way way, bool is_sent)
+/* The path of what a stage sends, or takes, that way; NULL: the other stage is here, or there is none. */
+static struct path *path_of(const struct hops *h, uint32_t stage, enum hops_way way, bool is_sent,
+                            const struct slot *slot)
 {
-    return (way == HOPS_FORWARD) == is_sent ? stage : stage - 1;
+    const bool is_behind = (way == HOPS_FORWARD) == is_sent;
+    if (!is_behind && stage == 0) return NULL;
+    return path_find(h, is_behind ? stage : stage - 1, is_behind, lane_of(h, slot));
+}
+
+bool hops_leaves(const struct hops *h, uint32_t stage, enum hops_way way, const struct slot *slot)
+{
+    return path_of(h, stage, way, true, slot) != NULL;
 }
 
 status hops_take(struct hops *h, uint32_t stage, enum hops_way way, struct slot *slot)
 {
-    const uint32_t index = cut_of(stage, way, false);
-    struct far_cut *cut = &h->cuts[index];
-    const struct list *list = &cut->list[way];
-    const uint32_t cell = cut->is_behind ? slot->index : cut->far_slot[slot->index];
-    const uint64_t bytes = list_bytes(list, slot);
-    if (list->bytes[cell] != bytes)
+    const struct path *path = path_of(h, stage, way, false, slot);
+    if (path == NULL) return ST_OK;
+    const struct crossing *crossing = &h->cuts[path->cut].way[way];
+    const uint32_t cell = path->is_behind ? slot->index : path->far_slot[slot->index];
+    const uint64_t bytes = crossing_bytes(crossing, slot);
+    if (path->way[way].bytes[cell] != bytes)
         FAIL(INVALID,
              "step %" PRIu64 ": %" PRIu64
              " bytes of micro-batch %u came over the cut behind stage %u, expected %" PRIu64
              ": the other node does not read the same data",
-             slot->input->batch.step, list->bytes[cell], slot->input->batch.micro_index, index, bytes);
-    const float *from = (const float *)(const void *)(list->cells + cell * list->floats * sizeof(float));
-    for (uint32_t i = 0; i < list->count; i++) from = view_unpack(slot->tensor[list->tensor[i]], from);
+             slot->input->batch.step, path->way[way].bytes[cell], slot->input->batch.micro_index, path->cut, bytes);
+    const float *from = (const float *)(const void *)(path->way[way].cells + cell * cell_bytes(h, path, way));
+    for (uint32_t i = 0; i < crossing->count; i++) from = view_unpack(slot->tensor[crossing->tensor[i]], from);
     return ST_OK;
 }
 
 struct hops_parcel hops_pack(struct hops *h, uint32_t stage, enum hops_way way, const struct slot *slot, bool bare)
 {
-    const uint32_t index = cut_of(stage, way, true);
-    const struct far_cut *cut = &h->cuts[index];
-    const struct list *list = &cut->list[way];
-    const uint32_t cell = cut->is_behind ? slot->index : cut->far_slot[slot->index];
-    float *to = (float *)(void *)(list->cells + cell * list->floats * sizeof(float));
-    struct exchange_send *send = &h->of_exchange.sends[index * h->o.slot_count + cell];
+    const struct path *path = path_of(h, stage, way, true, slot);
+    const struct crossing *crossing = &h->cuts[path->cut].way[way];
+    const uint32_t cell = path->is_behind ? slot->index : path->far_slot[slot->index];
+    float *to = (float *)(void *)(path->way[way].cells + cell * cell_bytes(h, path, way));
+    struct exchange_send *send = &h->of_exchange.sends[path->send_begin + cell];
     send->at = to;
-    send->bytes = bare ? BARE_BYTES : list_bytes(list, slot);
-    for (uint32_t i = 0; i < list->count && !bare; i++) to = view_pack(to, slot->tensor[list->tensor[i]]);
+    send->bytes = bare ? BARE_BYTES : crossing_bytes(crossing, slot);
+    for (uint32_t i = 0; i < crossing->count && !bare; i++) to = view_pack(to, slot->tensor[crossing->tensor[i]]);
     /* Nobody asks for the number on the way back. */
-    const uint32_t number = way == HOPS_FORWARD ? h->slot_number[slot->index] : 0;
-    send->tag = tag_of((struct hops_place){.number = number, .slot = cell, .cut = index, .way = way});
-    return (struct hops_parcel){index, index * h->o.slot_count + cell};
+    const uint32_t number = way == HOPS_FORWARD ? path->slot_number[slot->index] : 0;
+    send->tag = tag_of((struct hops_place){.number = number, .slot = cell, .cut = path->cut, .way = way});
+    return (struct hops_parcel){(uint32_t)(path - h->paths), path->send_begin + cell};
 }
 
 void hops_send(struct hops *h, struct hops_parcel parcel)
 {
     struct exchange *x = h->o.exchange;
-    struct far_cut *cut = &h->cuts[parcel.cut];
+    struct path *path = &h->paths[parcel.path];
     /* Relaxed: published by the push. */
-    if (cut->is_behind)
-        atomic_store_explicit(&cut->shared_is_away[parcel.number % h->o.slot_count], true, memory_order_relaxed);
-    CHECK(ring_try_push(&h->of_exchange.waiting[h->cuts[parcel.cut].node], parcel.number));
+    if (path->is_behind)
+        atomic_store_explicit(&path->shared_is_away[parcel.number - path->send_begin], true, memory_order_relaxed);
+    CHECK(ring_try_push(&h->of_exchange.waiting[path->node], parcel.number));
     x->vt->carry(x);
 }
 
@@ -227,15 +271,15 @@ static uint64_t floats_max(const struct graph *g, uint32_t tensor)
 static status lists_find(struct hops *h, uint32_t index)
 {
     const struct graph *g = h->o.graph;
-    struct far_cut *c = &h->cuts[index];
+    struct cut_lists *c = &h->cuts[index];
     struct cut cut;
     uint32_t *tensors[HOPS_WAYS], count[HOPS_WAYS];
     for (uint32_t w = 0; w < HOPS_WAYS; w++)
-        tensors[w] = c->list[w].tensor = h->lists + (size_t)(index * HOPS_WAYS + w) * g->tensor_count;
+        tensors[w] = c->way[w].tensor = h->lists + (size_t)(index * HOPS_WAYS + w) * g->tensor_count;
     TRY(graph_cut(g, h->o.plan->stages[index].last_layer, &cut, tensors[HOPS_FORWARD], &count[HOPS_FORWARD],
                   tensors[HOPS_BACK], &count[HOPS_BACK]));
     for (uint32_t w = 0; w < HOPS_WAYS; w++) {
-        struct list *list = &c->list[w];
+        struct crossing *list = &c->way[w];
         for (uint32_t i = 0; i < count[w]; i++) {
             const uint32_t tensor = tensors[w][i];
             if (g->tensors[tensor].kind != TENSOR_ACTIVATION) continue;
@@ -248,50 +292,90 @@ static status lists_find(struct hops *h, uint32_t index)
     return ST_OK;
 }
 
+static void path_layout(const struct hops *h, struct path *path, struct layout *l)
+{
+    for (uint32_t w = 0; w < HOPS_WAYS; w++) {
+        LAYOUT_TAKE(l, path->way[w].cells, path->cell_count * cell_bytes(h, path, (enum hops_way)w));
+        LAYOUT_TAKE(l, path->way[w].bytes, path->cell_count);
+    }
+    LAYOUT_TAKE(l, path->slot_number, h->slot_count);
+    LAYOUT_TAKE(l, path->far_slot, h->slot_count);
+    LAYOUT_TAKE(l, path->shared_is_away, h->slot_count);
+    if (path->is_behind) return;
+    LAYOUT_TAKE(l, path->shared_state, h->number_count);
+    LAYOUT_TAKE(l, path->slot_of, h->number_count);
+}
+
 static void hops_layout(struct hops *h, struct layout *l)
 {
-    const uint32_t slots = h->o.slot_count;
-    LAYOUT_TAKE(l, h->slot_of, h->number_count);
-    LAYOUT_TAKE(l, h->slot_number, slots);
-    LAYOUT_TAKE(l, h->of_exchange.sends, (size_t)h->cut_count * slots);
+    uint32_t sends = 0;
+    for (uint32_t i = 0; i < h->path_count; i++) {
+        h->paths[i].send_begin = sends;
+        sends += h->paths[i].cell_count;
+        path_layout(h, &h->paths[i], l);
+    }
+    LAYOUT_TAKE(l, h->of_exchange.sends, sends);
     LAYOUT_TAKE(l, h->of_exchange.waiting, h->o.exchange->node_count);
     for (uint32_t n = 0; n < h->o.exchange->node_count; n++)
-        ring_layout(l->arena ? &h->of_exchange.waiting[n] : NULL, l, h->cut_count * slots, RING_MANY);
-    for (uint32_t i = 0; i < h->cut_count; i++) {
-        struct far_cut *c = &h->cuts[i];
-        if (!c->is_far) continue;
-        for (uint32_t w = 0; w < HOPS_WAYS; w++) {
-            LAYOUT_TAKE(l, c->list[w].cells, (size_t)slots * c->list[w].floats * sizeof(float));
-            LAYOUT_TAKE(l, c->list[w].bytes, slots);
+        ring_layout(l->arena ? &h->of_exchange.waiting[n] : NULL, l, sends, RING_MANY);
+}
+
+/* The lanes that both have. */
+static struct fold_lanes lanes_both(struct fold_lanes a, struct fold_lanes b)
+{
+    const uint32_t begin = a.begin > b.begin ? a.begin : b.begin, a_end = a.begin + a.count, b_end = b.begin + b.count,
+                   end = a_end < b_end ? a_end : b_end;
+    return begin < end ? (struct fold_lanes){begin, end - begin} : (struct fold_lanes){0};
+}
+
+/* Finds this node's paths at the cut after a stage; `to` NULL: counts them. */
+static uint32_t paths_list(const struct hops *h, uint32_t cut, struct path *to)
+{
+    const struct exchange *x = h->o.exchange;
+    uint32_t count = 0;
+    for (uint32_t n = 0; n < x->node_count; n++)
+        for (uint32_t is_behind = 0; is_behind < 2 && n != x->rank; is_behind++) {
+            const struct fold_lanes lanes =
+                lanes_both(exchange_stage_lanes(x->stages, cut, is_behind ? x->rank : n),
+                           exchange_stage_lanes(x->stages, cut + 1, is_behind ? n : x->rank));
+            if (lanes.count == 0) continue;
+            if (to)
+                to[count] = (struct path){.cut = cut,
+                                          .node = n,
+                                          .is_behind = is_behind,
+                                          .lanes = lanes,
+                                          .cell_count = h->o.slot_counts[is_behind ? x->rank : n]};
+            count++;
         }
-        LAYOUT_TAKE(l, c->far_slot, slots);
-        LAYOUT_TAKE(l, c->shared_is_away, slots);
-        LAYOUT_TAKE(l, c->shared_state, h->number_count);
-    }
+    return count;
 }
 
 static status parts_open(struct hops *h)
 {
-    const struct exchange *x = h->o.exchange;
-    const uint32_t *node_of = x->stages->node_of;
     struct layout sum = {0}, taken = {.arena = &h->arena};
-    h->cut_count = x->stages->count;
+    uint32_t slots = 0;
+    h->cut_count = h->o.exchange->stages->count;
     h->cuts = calloc(h->cut_count, sizeof *h->cuts);
     h->lists = calloc((size_t)h->cut_count * HOPS_WAYS * h->o.graph->tensor_count + 1, sizeof *h->lists);
-    if (h->cuts == NULL || h->lists == NULL) FAIL(MEMORY, "no memory for what crosses between stages");
-    for (uint32_t i = 0; i + 1 < h->cut_count; i++) {
-        struct far_cut *c = &h->cuts[i];
-        c->is_behind = node_of[i] == x->rank;
-        c->is_far = node_of[i] != node_of[i + 1] && (c->is_behind || node_of[i + 1] == x->rank);
-        c->node = node_of[c->is_behind ? i + 1 : i];
-        if (c->is_far) TRY(lists_find(h, i));
+    for (uint32_t i = 0; i + 1 < h->cut_count; i++) h->path_count += paths_list(h, i, NULL);
+    h->paths = calloc(h->path_count + (size_t)1, sizeof *h->paths);
+    if (h->cuts == NULL || h->lists == NULL || h->paths == NULL)
+        FAIL(MEMORY, "no memory for what crosses between stages");
+    for (uint32_t i = 0, path = 0; i + 1 < h->cut_count; i++) {
+        h->cuts[i].path_begin = path;
+        path += paths_list(h, i, h->paths + path);
+        h->cuts[i].path_end = path;
+        if (h->cuts[i].path_begin < path) TRY(lists_find(h, i));
     }
-    /* More than can lie between the oldest micro-batch under way on any node and the newest: those of two
+    for (uint32_t n = 0; n < h->o.exchange->node_count; n++)
+        if (h->o.slot_counts[n] > slots) slots = h->o.slot_counts[n];
+    /* More than can lie between the oldest micro-batch under way on either node and the newest: those of two
      * steps, or as many as are in flight, since ways back are made in order. */
-    for (h->number_count = 1; h->number_count < 4 * (h->o.micro_count + h->o.slot_count);) h->number_count *= 2;
+    for (h->number_count = 1; h->number_count < 4 * (h->o.micro_count + slots);) h->number_count *= 2;
     hops_layout(h, &sum);
     TRY(arena_open(&h->arena, "nodes", sum.bytes));
     hops_layout(h, &taken);
+    h->o.slot_counts = NULL; /* the caller's */
     return ST_OK;
 }
 
@@ -300,8 +384,11 @@ status hops_open(struct hops **out, const struct hops_options *o)
     struct hops *h = calloc(1, sizeof *h);
     *out = NULL;
     if (h == NULL) FAIL(MEMORY, "no memory for what crosses between stages");
-    CHECK(o->slot_count <= HOPS_SLOTS_MAX && o->exchange->stages->count < 1u << 15);
+    for (uint32_t n = 0; n < o->exchange->node_count; n++) CHECK(o->slot_counts[n] <= HOPS_SLOTS_MAX);
+    CHECK(o->exchange->stages->count < 1u << 15);
     h->o = *o;
+    h->shape = graph_batch(o->graph);
+    h->slot_count = o->slot_counts[o->exchange->rank];
     h->of_exchange.place = message_place;
     h->of_exchange.arrived = message_arrived;
     const status st = parts_open(h);
@@ -319,6 +406,7 @@ void hops_close(struct hops *h)
     if (h == NULL) return;
     arena_close(&h->arena);
     free(h->cuts);
+    free(h->paths);
     free(h->lists);
     free(h);
 }

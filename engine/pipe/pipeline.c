@@ -71,6 +71,14 @@ uint32_t pipeline_sequence_lane(const struct pipeline *p, const struct micro_bat
     return batch_lane_of(graph_batch(p->graph), m->micro_index);
 }
 
+uint32_t pipeline_entry(const struct pipeline *p, const struct micro_batch *m)
+{
+    const uint32_t lane = batch_lane_of(graph_batch(p->graph), m->micro_index);
+    uint32_t stage = m->example_count || exchange_of_steps(p->exchange) == NULL ? 0 : p->stage_count;
+    while (stage < p->stage_count && !exchange_has_lane(p->stages[stage]->lanes, lane)) stage++;
+    return stage;
+}
+
 /* --- devices with memory of their own --------------------------------------------------------- */
 
 /* Devices with memory of their own get the parameters. */
@@ -103,22 +111,28 @@ static bool gate_admits(struct pipeline *p, const struct input *input, uint32_t 
 {
     /* Acquire pairs with host_slot_out(). */
     if (atomic_load_explicit(&p->shared_in_flight, memory_order_acquire) >= p->slot_count) return false;
-    if (p->job == JOB_TRAIN) return p->sync->vt->admit(p->sync, input, pipeline);
+    if (p->job == JOB_TRAIN) return feed_has_step(p->feed, input) && p->sync->vt->admit(p->sync, input, pipeline);
     if (input->look && !exchange_look_is_done(input->look)) return false;
     *pipeline = p->gate.sequence[0] % p->pipeline_count;
     return true;
 }
 
-/* Numbers the input, and binds it to a slot and to what it needs. */
-static struct slot *gate_bind(struct pipeline *p, struct input *input, uint32_t pipeline)
+/* Numbers the input, binds it to a slot and to what it needs, and lets it in at a stage; stage_count: there
+ * is nothing to compute here, and the slot only ends its step. */
+static void gate_let_in(struct worker *w, struct input *input, uint32_t pipeline, uint32_t entry)
 {
+    struct pipeline *p = w->pipeline;
     uint32_t index;
     CHECK(ring_try_pop(&p->slots_free, &index)); /* there are as many as may be in flight */
     struct slot *slot = &p->slots[index];
     slot_bind(slot, input, p->graph, p->model);
+    if (entry < p->stage_count) p->sequence[index] = p->gate.sequence[pipeline_sequence_lane(p, &input->batch)]++;
+    /* Relaxed: only the gate adds, and what it adds it pushes. */
+    atomic_fetch_add_explicit(&p->shared_in_flight, 1, memory_order_relaxed);
     if (p->job == JOB_TRAIN) p->sync->vt->bind(p->sync, slot, pipeline);
-    p->sequence[index] = p->gate.sequence[pipeline_sequence_lane(p, &input->batch)]++;
-    return slot;
+    if (entry == p->stage_count) return;
+    if (p->hops) hops_admit(p->hops, slot);
+    if (entry == 0) station_forward_give(w, &p->stations[pipeline * p->stage_count], slot);
 }
 
 /* The first step from this one on that is this node's: workers have steps in turn. */
@@ -149,6 +163,14 @@ static bool gate_is_closed(const struct pipeline *p)
            (is_stop || is_pass_over || p->gate.step_next >= p->step_until || is_granted_over(p));
 }
 
+/* Whether nothing is to be done with the input: its data cannot be read, or it is others'. In training the
+ * last one of a step always goes in. */
+static bool gate_drops(const struct pipeline *p, const struct input *input)
+{
+    if (p->job == JOB_TRAIN && feed_is_cut(p->feed, input)) return true;
+    return pipeline_entry(p, &input->batch) == p->stage_count && (p->job != JOB_TRAIN || !input->batch.is_last);
+}
+
 /* Lets in what may go in, and ends the job when nothing more will. */
 static void gate_run(struct worker *w)
 {
@@ -161,23 +183,19 @@ static void gate_run(struct worker *w)
             gate->is_ended = feed_try_next(p->feed, &gate->held) == FEED_END;
             if ((is_closed = gate_is_closed(p))) break;
         }
-        if (gate->held && p->job == JOB_TRAIN && feed_is_cut(p->feed, gate->held)) {
+        if (gate->held && gate_drops(p, gate->held)) {
             feed_release(p->feed, gate->held);
             gate->held = NULL;
             continue;
         }
         uint32_t pipeline;
         if (gate->held == NULL || !gate_admits(p, gate->held, &pipeline)) break;
-        const struct micro_batch *m = &gate->held->batch;
+        struct input *input = gate->held;
+        const struct micro_batch *m = &input->batch;
         gate->is_between_steps = m->is_last;
         gate->step_next = step_next_of(p, m->step + m->is_last);
-        struct slot *slot = gate_bind(p, gate->held, pipeline);
         gate->held = NULL;
-        /* Relaxed: only the gate adds, and what it adds it pushes. */
-        atomic_fetch_add_explicit(&p->shared_in_flight, 1, memory_order_relaxed);
-        struct station *first = &p->stations[pipeline * p->stage_count];
-        if (p->hops) hops_admit(p->hops, slot);
-        if (first->stage.is_here) station_forward_give(w, first, slot);
+        gate_let_in(w, input, pipeline, pipeline_entry(p, m));
     }
     bool is_out = gate->held == NULL && gate->is_ended;
     w->saw_starved |= gate->held == NULL && !gate->is_ended && !is_closed;
@@ -440,19 +458,25 @@ static status forward_job(struct pipeline *p, struct feed *feed, bool (*tick)(vo
 
 status pipeline_check(struct pipeline *p)
 {
-    if (p->kept == NULL || p->kept->batch.example_count == 0) return ST_OK;
+    if (p->kept == NULL || pipeline_entry(p, &p->kept->batch) == p->stage_count) return ST_OK;
     const struct micro_batch *m = &p->kept->batch;
+    const uint32_t lane = batch_lane_of(graph_batch(p->graph), m->micro_index);
+    const bool looks_up = p->check_look && exchange_has_lane(p->exchange->rows.lanes, lane);
     const uint32_t end = m->micro_index * p->graph->header->micro + m->example_count;
     if (p->exchange && end < m->step_example_count) return ST_OK; /* another node has the last */
-    if (p->check_look) exchange_look_make(p->exchange, p->check_look, p->check_numbers, m, &p->kept->ticket);
-    p->kept->look = p->check_look;
+    /* Data that end behind a whole micro-batch end for some nodes with an empty one, which is then their
+     * last: no node checks. */
+    const uint32_t examples = m->step_example_count, batch = p->graph->header->batch;
+    if (p->hops && examples < batch && examples % p->graph->header->micro == 0) return ST_OK;
+    if (looks_up) exchange_look_make(p->exchange, p->check_look, p->check_numbers, m, &p->kept->ticket);
+    p->kept->look = looks_up ? p->check_look : NULL;
     p->is_check = true;
     p->gate.held = p->kept;
     p->gate.is_ended = true;
     status st = forward_job(p, p->feed_trained, NULL, NULL);
     p->is_check = false;
     p->kept->look = NULL;
-    if (p->check_look) p->exchange->vt->look_end(p->exchange);
+    if (looks_up) p->exchange->vt->look_end(p->exchange);
     return st;
 }
 

@@ -115,10 +115,10 @@ struct pipeline {
     struct hops *hops;         /* where stages lie on several nodes, or NULL */
     bool by_lane;              /* sync_vt's; true where nothing is trained */
     bool spins;
-    bool spins_idle;    /* also a worker that has no task */
-    uint32_t in_flight; /* Nm, a pipeline */
+    bool spins_idle; /* also a worker that has no task */
+    /* Nm, a pipeline; before it is bounded by what this node has of a step */
+    uint32_t in_flight, plan_in_flight;
     uint32_t pipeline_count, stage_count, lanes, micro_count;
-    bool is_idle;                  /* this is one of several nodes, and has no lanes: passes do nothing */
     uint32_t readers, input_count; /* of a feed for it               */
     uint32_t slot_count;           /* as many as there are in flight */
     struct slot *slots;
@@ -180,8 +180,9 @@ void pipeline_fail(struct pipeline *p, status failure);
 /* After a job, also a failed one: what devices with memory of their own have goes back to the host. The host
  * then has it as of the last update, or this fails and says that the host does not. */
 MUST_USE status pipeline_devices_settle(struct pipeline *p);
-/* Whether the station's slots come from, or go to, another node that way. */
-static inline bool station_is_far(const struct station *neighbour) { return neighbour && !neighbour->stage.is_here; }
+/* The first stage here that a micro-batch comes to; stage_count: none. Where nodes share
+ * steps one without examples comes to none. */
+uint32_t pipeline_entry(const struct pipeline *p, const struct micro_batch *m);
 /* Gives a slot to a stage, for its forward pass. */
 void station_forward_give(struct worker *w, struct station *station, struct slot *slot);
 void station_backward_give(struct worker *w, struct station *station, struct slot *slot);

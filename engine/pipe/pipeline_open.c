@@ -22,6 +22,9 @@
 /* Whether stages lie on several nodes. */
 static bool by_stages(const struct pipeline *p) { return p->exchange && p->exchange->stages; }
 
+/* Micro-batches of a step, of all nodes. */
+static uint32_t step_micros(const struct pipeline *p) { return batch_micro_count(graph_batch(p->graph)); }
+
 /* Workers of the whole plan, wherever they are: the same on all nodes. */
 static uint32_t plan_workers(const struct plan *plan)
 {
@@ -36,6 +39,9 @@ static uint32_t in_flight_default(const struct pipeline *p, uint32_t workers)
     const struct plan *plan = p->plan;
     /* Without lanes as few as there are stages, since each further one makes the weights of others staler. */
     if (!p->by_lane) return p->stage_count + (p->stage_count > 1);
+    /* Nodes that share a stage have lanes far from each other in the order of the data. */
+    for (uint32_t s = 0; s < p->stage_count && by_stages(p); s++)
+        if (!exchange_stage_is_whole(p->exchange->stages, s)) return step_micros(p);
     if (workers <= 1) return 1;
     /* A stage of a chain of S has a forward and a backward pass to do while a slot goes up and down the
      * others: S slots keep all at work, twice as many make up for passes that take longer. */
@@ -48,7 +54,15 @@ static uint32_t in_flight_default(const struct pipeline *p, uint32_t workers)
         uint32_t abreast = replicas < p->lanes ? replicas : p->lanes;
         count += (uint64_t)(abreast - 1) * (batch_micro_count(graph_batch(p->graph)) / p->lanes);
     }
-    return count < p->micro_count ? (uint32_t)count : p->micro_count;
+    const uint32_t most = by_stages(p) ? step_micros(p) : p->micro_count;
+    return count < most ? (uint32_t)count : most;
+}
+
+/* In flight on a node, where stages lie on nodes: no more than it has of a step. */
+static uint32_t node_slots(const struct pipeline *p, uint32_t node)
+{
+    const uint32_t micros = step_micros(p) / p->lanes * exchange_stages_hull(p->exchange->stages, node).count;
+    return p->plan_in_flight < micros ? p->plan_in_flight : micros;
 }
 
 /* Whether a worker of the placement serves a stage of a pipeline. */
@@ -66,8 +80,13 @@ static void stage_fill(const struct pipeline *p, struct station *station, uint32
                             .pipeline_index = pipeline,
                             .is_here = !of->is_elsewhere,
                             .is_last = index + 1 == p->stage_count && !of->is_elsewhere,
+                            .lanes = {0, p->lanes},
                             .kind = device_kind_of(p->plan, index),
                             .replica_count = of->replicas};
+    if (by_stages(p)) {
+        stage->lanes = exchange_stage_lanes(p->exchange->stages, index, p->exchange->rank);
+        stage->is_shared = !exchange_stage_is_whole(p->exchange->stages, index);
+    }
     uint32_t first = 0;
     while (p->plan->stages[first].is_elsewhere) first++;
     stage->is_first = index == first;
@@ -286,11 +305,14 @@ static uint32_t readers_of(uint32_t asked, uint32_t service_count)
 /* Sets in_flight, input_count and slot_count. */
 static status inputs_count(struct pipeline *p, const struct pipeline_options *o)
 {
-    const bool by_lanes = exchange_of_lanes(o->exchange) != NULL;
+    const bool by_lanes = exchange_of_rows(exchange_of_steps(o->exchange)) != NULL,
+               by_step = (by_lanes && p->graph->table_count > 0) || exchange_shares_stages(o->exchange);
     const uint32_t workers = by_stages(p) ? plan_workers(p->plan)
                                           : (p->worker_count + p->pipeline_count - 1) / p->pipeline_count,
                    ahead = inputs_ahead(o) + (o->exchange ? 0 : feed_numberers(p->readers));
     p->in_flight = o->in_flight ? o->in_flight : in_flight_default(p, workers);
+    p->plan_in_flight = p->in_flight;
+    if (by_stages(p)) p->in_flight = node_slots(p, p->exchange->rank);
     /* Letters of steps that are read ahead wait for their turn: at most those of two steps of inputs. */
     if (by_lanes && p->in_flight > p->micro_count) p->in_flight = p->micro_count;
     /* The last micro-batch of a step that waits for others' values, and one of the next step. */
@@ -308,8 +330,9 @@ static status inputs_count(struct pipeline *p, const struct pipeline_options *o)
     }
     uint64_t later = o->in_flight ? 0 : 2 * (uint64_t)o->worker_count_max;
     if (p->by_lane && later > p->micro_count) later = p->micro_count;
-    /* A step begins when all its rows have come; the next step's rows are asked for while it runs. */
-    if (by_lanes && p->graph->table_count > 0) later = 2 * (uint64_t)p->micro_count;
+    /* A step begins when it is read, or all its rows have come; the next step is read and asked for
+     * meanwhile. */
+    if (by_step) later = 2 * (uint64_t)p->micro_count;
     uint64_t inputs = (later > p->in_flight ? later : p->in_flight) * p->pipeline_count + ahead;
     if (inputs > 1u << 16)
         FAIL(INVALID, "train.in_flight = %u in %u pipelines are %" PRIu64 " inputs; expected at most %u", p->in_flight,
@@ -378,13 +401,30 @@ static status exchange_check(const struct pipeline *p)
                  "found [model] rules = %u; set admit_by = exact, or compile the model with --set model.rules=10",
                  name, p->graph->header->version);
     }
-    for (uint32_t s = 0; s < p->stage_count && !by_stages(p); s++)
-        if (!device_kind_of(p->plan, s)->has_cores && p->plan->types[p->plan->stages[s].type].device != RESOURCE_PACED)
-            FAIL(INVALID,
-                 "training on several nodes needs stages on cores, or a plan that says on which node each lies, "
-                 "found stage %u of %u on type %s",
-                 s + 1, p->stage_count, p->plan->types[p->plan->stages[s].type].name);
+    for (uint32_t s = 0; s < p->stage_count; s++) {
+        const struct resource_type *type = &p->plan->types[p->plan->stages[s].type];
+        if (by_stages(p) && exchange_stage_is_whole(p->exchange->stages, s)) continue;
+        if (device_kind_of(p->plan, s)->has_cores || type->device == RESOURCE_PACED) continue;
+        FAIL(INVALID,
+             "training on several nodes needs stages on cores, or a plan that says on which %s, "
+             "found stage %u of %u on type %s",
+             by_stages(p) ? "one node such a stage lies" : "node each lies", s + 1, p->stage_count, type->name);
+    }
     return ST_OK;
+}
+
+static status hops_part_open(struct pipeline *p)
+{
+    uint32_t slot_counts[64];
+    const struct hops_options options = {.graph = p->graph,
+                                         .plan = p->plan,
+                                         .exchange = p->exchange,
+                                         .slot_counts = slot_counts,
+                                         .micro_count = step_micros(p),
+                                         .give = pipeline_hop_arrives,
+                                         .context = p};
+    for (uint32_t n = 0; n < p->exchange->node_count; n++) slot_counts[n] = node_slots(p, n);
+    return hops_open(&p->hops, &options);
 }
 
 static status open_parts(struct pipeline *p, const struct pipeline_options *o)
@@ -402,14 +442,7 @@ static status open_parts(struct pipeline *p, const struct pipeline_options *o)
     TRY(inputs_count(p, o));
     p->slot_count = p->in_flight * p->pipeline_count;
     TRY(slots_open(p, o));
-    const struct hops_options hops = {.graph = p->graph,
-                                      .plan = p->plan,
-                                      .exchange = p->exchange,
-                                      .slot_count = p->slot_count,
-                                      .micro_count = p->micro_count,
-                                      .give = pipeline_hop_arrives,
-                                      .context = p};
-    if (by_stages(p)) TRY(hops_open(&p->hops, &hops));
+    if (by_stages(p)) TRY(hops_part_open(p));
     struct layout sum = {0}, taken = {.arena = &p->arena};
     pipeline_layout(p, &sum);
     TRY(arena_open(&p->arena, "pipeline", sum.bytes));
@@ -443,9 +476,8 @@ status pipeline_open(struct pipeline **out, const struct pipeline_options *o)
     p->stage_count = o->plan->stage_count;
     p->lanes = shape.lanes;
     p->micro_count = batch_micro_count(shape);
-    p->is_idle = !exchange_computes(o->exchange);
     if (o->exchange) p->micro_count = p->micro_count / shape.lanes * o->exchange->own.count;
-    if (p->is_idle) p->micro_count = 1;
+    if (p->micro_count == 0) p->micro_count = 1; /* an empty one */
     status st = open_parts(p, o);
     if (st != ST_OK) {
         pipeline_close(p);

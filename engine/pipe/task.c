@@ -299,9 +299,8 @@ static status forward_task(struct worker *w, struct station *station, struct slo
     struct pipeline *p = w->pipeline;
     const struct extent *e = &station->stage.extent;
     const bool training = p->job == JOB_TRAIN;
-    if (training && p->is_idle) return ST_OK;
     if (training && p->sync->vt->forward_begin) p->sync->vt->forward_begin(p->sync, &station->stage, slot);
-    if (station_is_far(station->before)) TRY(hops_take(p->hops, station->stage.index, HOPS_FORWARD, slot));
+    if (p->hops) TRY(hops_take(p->hops, station->stage.index, HOPS_FORWARD, slot));
     struct op_context c = context_of(p, slot);
     TRY(list_run(w, station, slot, &c, e->forward_begin, e->forward_end));
     return training ? slot_loss(w, station, slot) : ST_OK;
@@ -317,7 +316,7 @@ static void way_back_begin(struct worker *w, struct slot *slot)
 static void forward_done(struct worker *w, struct station *station, struct slot *slot)
 {
     struct pipeline *p = w->pipeline;
-    if (station_is_far(station->next))
+    if (p->hops && hops_leaves(p->hops, station->stage.index, HOPS_FORWARD, slot))
         hops_send(p->hops, hops_pack(p->hops, station->stage.index, HOPS_FORWARD, slot, false));
     else if (!station->stage.is_last)
         station_forward_give(w, station->next, slot);
@@ -333,8 +332,8 @@ static status backward_task(struct worker *w, struct station *station, struct sl
 {
     struct pipeline *p = w->pipeline;
     const struct extent *e = &station->stage.extent;
-    if (p->is_idle || p->job == JOB_FORWARD) return ST_OK;
-    if (station_is_far(station->next)) TRY(hops_take(p->hops, station->stage.index, HOPS_BACK, slot));
+    if (p->job == JOB_FORWARD) return ST_OK;
+    if (p->hops) TRY(hops_take(p->hops, station->stage.index, HOPS_BACK, slot));
     struct op_context c = context_of(p, slot);
     TRY(list_run(w, station, slot, &c, e->backward_begin, e->backward_end));
     if (p->sync->vt->backward_end == NULL) return ST_OK;
@@ -348,14 +347,16 @@ static void backward_done(struct worker *w, struct station *station, struct slot
 {
     struct pipeline *p = w->pipeline;
     struct hops_parcel parcel;
-    const bool is_far = station_is_far(station->before), is_trained = p->job == JOB_TRAIN;
+    const bool is_far = p->hops && hops_leaves(p->hops, station->stage.index, HOPS_BACK, slot),
+               is_entry = pipeline_entry(p, &slot->input->batch) == station->stage.index,
+               is_trained = p->job == JOB_TRAIN;
     if (is_far) parcel = hops_pack(p->hops, station->stage.index, HOPS_BACK, slot, !is_trained);
     /* First, while the slot is still ours. */
     if (is_trained) p->sync->vt->backward_done(p->sync, &station->stage, slot);
-    if (!is_trained && station->stage.is_first) slot_out(p, slot);
+    if (!is_trained && is_entry) slot_out(p, slot);
     if (is_far)
         hops_send(p->hops, parcel);
-    else if (station->before)
+    else if (!is_entry)
         station_backward_give(w, station->before, slot);
 }
 

@@ -143,7 +143,7 @@ static void stages_take(struct session *s, struct crew_options *crew, const stru
     const struct exchange_stages *stages = node_stages(s->node);
     uint32_t here = 0;
     for (uint32_t i = 0; stages && i < stages->count; i++) {
-        s->crew.plan.stages[i].is_elsewhere = stages->node_of[i] != node_index(s->node);
+        s->crew.plan.stages[i].is_elsewhere = exchange_stage_lanes(stages, i, node_index(s->node)).count == 0;
         here += !s->crew.plan.stages[i].is_elsewhere;
     }
     if (stages == NULL || node_count(s->node) == o->nodes->place.count) return;

@@ -183,8 +183,8 @@ static status evaluation_judge(struct trainer *t, bool is_first, bool *is_better
 static const uint64_t *rows_here(const struct trainer *t)
 {
     if (t->node == NULL) return t->row_count;
-    if (reduce_exchange(node_reduce(t->node))->waves) return NULL;
-    return node_stages(t->node) ? reduce_own_rows(node_reduce(t->node)) : NULL;
+    struct reduce *reduce = node_reduce(t->node);
+    return exchange_of_rows(reduce_exchange(reduce)) ? NULL : reduce_own_rows(reduce);
 }
 
 static status evaluate_set(struct trainer *t, uint32_t i, bool *is_better)

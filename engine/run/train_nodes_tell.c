@@ -48,7 +48,7 @@ static struct account own_account(const struct trainer *t, struct reduce *reduce
     memcpy(a.busy_ns, times.busy_ns, sizeof a.busy_ns);
     a.reading_ns = figures.read_ns + figures.prepare_ns;
     for (uint32_t s = 0; x->stages && s < x->stages->count && s < 64; s++)
-        a.stages |= (uint64_t)(x->stages->node_of[s] == x->rank) << s;
+        a.stages |= (uint64_t)(exchange_stage_lanes(x->stages, s, x->rank).count > 0) << s;
     for (uint32_t i = 0; i < t->graph->table_count; i++) a.rows += reduce_own_rows(reduce)[i];
     return a;
 }

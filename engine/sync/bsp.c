@@ -19,8 +19,8 @@
  * phase begins when the stage's last backward pass is through the bucket's layers, and runs within this pass.
  * A share is what a stage has of a bucket. On one node there is one bucket.
  *
- * Where nodes have stages (struct exchange_stages) a node does with its own stages,
- * between rounds, what one node does:
+ * Where nodes have stages (struct exchange_stages) a node does with the stages that it has whole, between
+ * rounds, what one node does. They have a share of the first bucket alone:
  *
  *     phase: sum ──SQUARES, where the norm is bounded──▶ phase: update ──VALUES──▶ phase: close
  *
@@ -49,10 +49,11 @@ struct parts {
 
 /* What a stage has of a bucket. The first bucket's share has all its tables. */
 struct share {
-    _Alignas(64) _Atomic uint32_t shared_backward_left; /* backward passes of the step that are still to come */
+    /* Backward passes of the step that are still to come, and 1 for its last micro-batch's admission. */
+    _Alignas(64) _Atomic uint32_t shared_backward_left;
     struct parts parts[PHASE_COUNT];
-    struct extent extent; /* set once; of a single bucket the stage's */
-    bool is_empty;        /* nobody waits for the share               */
+    struct extent extent; /* set once; of a stage that is whole, the stage's */
+    bool is_empty;        /* nobody waits for the share                      */
 };
 
 /* The step that is open. */
@@ -70,10 +71,9 @@ struct open_step {
 struct bsp {
     struct sync sync; /* first: a struct sync * is a struct bsp * */
     /* set once */
-    uint32_t lanes, micro_first, micro_count; /* this node's in a step: all if it is alone, perhaps none */
-    struct exchange *exchange;                /* with other nodes; NULL: there are none                  */
-    struct exchange *slices;                  /* the same, where lanes and slices are divided            */
-    uint32_t stage_first;                     /* the first stage that is here                            */
+    uint32_t lanes;            /* this node's in a step: all if it is alone, perhaps none */
+    struct exchange *exchange; /* with other nodes; NULL: there are none                  */
+    uint32_t stage_first;      /* the first stage that is here                            */
     uint32_t bucket_count;
     bool opens_early;     /* the next step opens while others' values are on their way */
     struct share *shares; /* [stage_count, bucket_count] */
@@ -104,28 +104,51 @@ static struct share *share_of(const struct bsp *b, uint32_t stage, uint32_t buck
 /* Whether backward passes are cut in pieces that end with buckets. A node without lanes has none. */
 static bool is_cut(const struct bsp *b) { return b->bucket_count > 1 && b->lanes > 0; }
 
+/* Whether nodes share the parameters or rows of the bucket, and add them up in a round. */
+static bool is_summed(const struct bsp *b, uint32_t bucket) { return b->exchange && b->exchange->division_of[bucket]; }
+
+/* Whether this node alone updates the stage, and finds its rows. */
+static bool is_whole(const struct bsp *b, const struct stage *stage)
+{
+    return b->exchange == NULL || (b->exchange->stages && !stage->is_shared);
+}
+
+/* The stage's micro-batches on this node, of the first `count` of a step. */
+static uint32_t micros_of(const struct bsp *b, const struct stage *stage, uint32_t count)
+{
+    const struct batch_shape shape = graph_batch(b->sync.site.graph);
+    const struct fold_lanes *own = &b->sync.lanes;
+    const uint32_t a_lane = batch_micro_count(shape) / shape.lanes;
+    const struct fold_lanes lanes = own->count < stage->lanes.count ? *own : stage->lanes;
+    const uint32_t begin = a_lane * lanes.begin, end = begin + a_lane * lanes.count;
+    return count <= begin ? 0 : (count < end ? count : end) - begin;
+}
+
 /* --- a step ----------------------------------------------------------------------------------- */
 
 /* Makes the stages ready for a step of a full batch. */
 static void step_open(struct bsp *b, uint64_t step)
 {
     const uint32_t stage_count = b->sync.site.stage_count;
+    uint32_t bucket_count = 0;
     for (uint32_t bucket = 0; bucket < b->bucket_count; bucket++) {
         uint32_t left = 0;
         for (uint32_t stage = 0; stage < stage_count; stage++) {
             struct share *share = share_of(b, stage, bucket);
             left += !share->is_empty;
             /* Relaxed, all: published with the step below. */
-            atomic_store_explicit(&share->shared_backward_left, b->micro_count, memory_order_relaxed);
+            atomic_store_explicit(&share->shared_backward_left,
+                                  micros_of(b, b->sync.site.stages[stage], UINT32_MAX) + 1, memory_order_relaxed);
             for (int phase = 0; phase < PHASE_COUNT; phase++)
                 atomic_store_explicit(&share->parts[phase].shared_next, PARTS_NONE, memory_order_relaxed);
         }
         for (int phase = 0; phase < PHASE_COUNT; phase++)
             atomic_store_explicit(&b->shared_left[bucket][phase], phase == PHASE_CLOSE ? 1 : left,
                                   memory_order_relaxed);
+        bucket_count += left > 0;
     }
-    atomic_store_explicit(&b->shared_sums_left, b->bucket_count, memory_order_relaxed);
-    atomic_store_explicit(&b->shared_updates_left, b->bucket_count, memory_order_relaxed);
+    atomic_store_explicit(&b->shared_sums_left, bucket_count, memory_order_relaxed);
+    atomic_store_explicit(&b->shared_updates_left, bucket_count, memory_order_relaxed);
     b->open = (struct open_step){.step = step};
     /* Release pairs with the acquire in bsp_admit(): parameters, counts and the
      * cleared gradients of the closed step. */
@@ -152,34 +175,6 @@ static bool bsp_admit(struct sync *s, const struct input *input, uint32_t *pipel
     /* Acquire pairs with step_open(). */
     return input->batch.step == atomic_load_explicit(&((struct bsp *)s)->shared_open_step, memory_order_acquire) &&
            (x == NULL || (input->batch.step < exchange_granted(x, &word) && exchange_has_rows(x, input->batch.step)));
-}
-
-static void bsp_bind(struct sync *s, struct slot *slot, uint32_t pipeline)
-{
-    struct bsp *b = (struct bsp *)s;
-    const struct graph *g = s->site.graph;
-    const struct input *input = slot->input;
-    const struct micro_batch *m = &input->batch;
-    (void)pipeline;
-    uint32_t lane = batch_lane_of(graph_batch(g), m->micro_index);
-    const uint32_t set = s->folds ? fold_place(lane >> s->fold_shift) : lane - s->lanes.begin;
-    for (uint32_t t = 0; t < g->tensor_count && b->lanes > 0; t++)
-        if (g->tensors[t].kind == TENSOR_PARAM_GRAD)
-            slot->tensor[t].data = s->gradients.param[set] + g->tensors[t].offset;
-    if (!m->is_last) return;
-    b->open = (struct open_step){.step = m->step,
-                                 .epoch = m->epoch,
-                                 .pass = m->pass,
-                                 .example_count = m->step_example_count,
-                                 .rows = input->step_rows,
-                                 .last = slot,
-                                 .ticket = input->ticket.number};
-    for (uint32_t t = 0; t < g->table_count; t++) b->row_count[t] = input->ticket.table[t].row_count;
-    /* A short step: takes off the passes that will not come. This slot's own is still to come, so no count
-     * gets to zero here; whoever brings it there (acquire) sees all of the above (release). */
-    for (uint32_t i = 0; i < s->site.stage_count * b->bucket_count; i++)
-        atomic_fetch_sub_explicit(&b->shares[i].shared_backward_left,
-                                  b->micro_count - (m->micro_index - b->micro_first) - 1, memory_order_acq_rel);
 }
 
 static void bsp_loss_keep(struct sync *s, const struct slot *slot, uint32_t part, double sum)
@@ -224,15 +219,52 @@ static bool part_take_own(struct parts *parts, uint32_t count, uint32_t own, uin
     return (atomic_fetch_or_explicit(&parts->shared_taken, bit, memory_order_acq_rel) & bit) == 0;
 }
 
-/* A backward pass of the stage is through the layers of the bucket. */
-static void bucket_done(struct bsp *b, const struct stage *stage, uint32_t bucket)
+/* Of what the share waits for, this much is done: backward passes are through the layers of the bucket.
+ * Returns whether that was all. */
+static bool bucket_done(struct bsp *b, const struct stage *stage, uint32_t bucket, uint32_t count)
 {
     struct share *share = share_of(b, stage->index, bucket);
-    if (share->is_empty) return;
+    if (share->is_empty) return false;
     /* Acquire and release: the last pass sees the gradients of all. */
-    if (atomic_fetch_sub_explicit(&share->shared_backward_left, 1, memory_order_acq_rel) != 1) return;
-    parts_open(b, stage, bucket, b->slices ? PHASE_LANES : b->sync.clipped ? PHASE_SUM : PHASE_UPDATE);
+    if (atomic_fetch_sub_explicit(&share->shared_backward_left, count, memory_order_acq_rel) != count) return false;
+    parts_open(b, stage, bucket, is_summed(b, bucket) ? PHASE_LANES : b->sync.clipped ? PHASE_SUM : PHASE_UPDATE);
     if (stage->extent.part_count > 1) bell_ring(stage->bell);
+    return true;
+}
+
+static void bsp_bind(struct sync *s, struct slot *slot, uint32_t pipeline)
+{
+    struct bsp *b = (struct bsp *)s;
+    const struct graph *g = s->site.graph;
+    const struct input *input = slot->input;
+    const struct micro_batch *m = &input->batch;
+    (void)pipeline;
+    uint32_t lane = batch_lane_of(graph_batch(g), m->micro_index);
+    const uint32_t set = s->folds ? fold_place(lane >> s->fold_shift) : lane - s->lanes.begin;
+    for (uint32_t t = 0; t < g->tensor_count && b->lanes > 0; t++)
+        if (g->tensors[t].kind == TENSOR_PARAM_GRAD)
+            slot->tensor[t].data = s->gradients.param[set] + g->tensors[t].offset;
+    if (!m->is_last) return;
+    b->open = (struct open_step){.step = m->step,
+                                 .epoch = m->epoch,
+                                 .pass = m->pass,
+                                 .example_count = m->step_example_count,
+                                 .rows = input->step_rows,
+                                 .last = slot,
+                                 .ticket = input->ticket.number};
+    for (uint32_t t = 0; t < g->table_count; t++) b->row_count[t] = input->ticket.table[t].row_count;
+    /* Takes off this admission, and of a short step the passes that will not come. Whoever brings a count to
+     * zero (acquire) sees all of the above (release). */
+    const uint32_t micro = g->header->micro;
+    /* On several nodes micro-batches without examples have no passes. */
+    const uint32_t count = b->exchange ? (m->step_example_count + micro - 1) / micro : m->micro_index + 1;
+    for (uint32_t stage = b->stage_first; stage < s->site.stage_count; stage++)
+        for (uint32_t bucket = b->bucket_count; bucket-- > 0;) {
+            const struct stage *of = s->site.stages[stage];
+            /* True: the stage has no pass of the step that is still to come, whose worker would look. */
+            if (bucket_done(b, of, bucket, micros_of(b, of, UINT32_MAX) - micros_of(b, of, count) + 1))
+                bell_ring(of->bell);
+        }
 }
 
 /* Whether the open step has the bucket's values. */
@@ -297,7 +329,7 @@ static void bsp_piece_done(struct sync *s, const struct stage *stage, struct slo
     struct bsp *b = (struct bsp *)s;
     (void)slot;
     for (uint32_t i = b->bucket_count; --i > 0 && is_cut(b);)
-        if (share_of(b, stage->index, i)->extent.backward_end == node) bucket_done(b, stage, i);
+        if (share_of(b, stage->index, i)->extent.backward_end == node) (void)bucket_done(b, stage, i, 1);
 }
 
 /* After a lane's last backward pass the lane's sums join the sums that wait for them. */
@@ -326,9 +358,10 @@ static status bsp_backward_end(struct sync *s, const struct updater *w, const st
 static void bsp_backward_done(struct sync *s, const struct stage *stage, struct slot *slot)
 {
     struct bsp *b = (struct bsp *)s;
-    bool is_last = slot->input->batch.is_last; /* read before the step can close and the slot be given back */
-    for (uint32_t i = is_cut(b) ? 1 : b->bucket_count; i-- > 0;) bucket_done(b, stage, i);
-    if (stage->is_first && !is_last) s->site.host->slot_give(s->site.host, slot);
+    /* Both are found before the step can close and the slot be given back. */
+    const bool is_last = slot->input->batch.is_last, is_entry = sync_is_entry(s, stage, slot);
+    for (uint32_t i = is_cut(b) ? 1 : b->bucket_count; i-- > 0;) (void)bucket_done(b, stage, i, 1);
+    if (is_entry && !is_last) s->site.host->slot_give(s->site.host, slot);
 }
 
 static bool bsp_part_take(struct sync *s, const struct stage *stage, uint32_t seat, struct sync_part *part)
@@ -351,7 +384,8 @@ static bool bsp_part_take(struct sync *s, const struct stage *stage, uint32_t se
     return false;
 }
 
-static bool of_stages(const struct bsp *b) { return b->exchange && !b->slices; }
+/* Whether this node finds the rows of its stages by itself. */
+static bool finds_rows(const struct bsp *b) { return exchange_of_rows(b->exchange) == NULL; }
 
 /* A bucket's sums are ready, or the step before is closed. */
 static void sums_begin(struct bsp *b, uint32_t ready)
@@ -370,7 +404,7 @@ static status step_close(struct bsp *b)
     struct open_step closed = b->closing;
     const uint32_t micro = graph_lane_micro(b->sync.site.graph);
     double loss = 0;
-    if (closed.last->input->is_sweep && !of_stages(b)) TRY(host->rows_sweep(host, closed.last, b->row_count));
+    if (closed.last->input->is_sweep && b->exchange == NULL) TRY(host->rows_sweep(host, closed.last, b->row_count));
     for (uint32_t i = 0; i * micro < closed.example_count; i++) loss += exchange_loss(&b->site, closed.step)[i];
     for (uint32_t t = 0; b->exchange && t < b->sync.site.graph->table_count; t++)
         b->row_count[t] = b->exchange->rows.row_count[t];
@@ -452,7 +486,7 @@ static status sums_over(struct bsp *b, uint32_t bucket)
     return ST_OK;
 }
 
-/* Where nodes have stages: own rows that are due go; the rest are counted for all. */
+/* Own rows that are due go; the rest are counted for all nodes. */
 static status rows_end(struct bsp *b)
 {
     struct sync_host *host = b->sync.site.host;
@@ -469,7 +503,7 @@ static status updates_over(struct bsp *b, uint32_t bucket)
     const bool is_last = atomic_fetch_sub_explicit(&b->shared_updates_left, 1, memory_order_acq_rel) == 1;
     if (is_last) b->closing = b->open;
     if (b->exchange == NULL) return step_close(b);
-    if (of_stages(b)) TRY(rows_end(b));
+    if (finds_rows(b) && bucket == 0) TRY(rows_end(b));
     /* Before the last values are sent, after which the step is closed. */
     if (is_last && b->opens_early) {
         /* Relaxed: sums of the next step come after step_open(). */
@@ -490,6 +524,7 @@ static status close_over(struct bsp *b, uint32_t bucket)
 static status lanes_run(struct bsp *b, const struct updater *w, const struct stage *stage, const struct update *u,
                         const struct sync_part *part)
 {
+    if (is_whole(b, stage)) return ST_OK;
     return exchange_lanes_run(b->exchange, w, part->bucket, &share_of(b, stage->index, part->bucket)->extent, u,
                               part->index);
 }
@@ -498,7 +533,8 @@ static status sum_run(struct bsp *b, const struct updater *w, const struct stage
                       const struct sync_part *part)
 {
     struct sync *s = &b->sync;
-    if (b->slices == NULL) return sync_sum_run(s, w, stage, u, part->index);
+    if (is_whole(b, stage)) return s->clipped ? sync_sum_run(s, w, stage, u, part->index) : ST_OK;
+    if (!is_summed(b, part->bucket)) return ST_OK;
     return exchange_sum_run(b->exchange, w, part->bucket, &share_of(b, stage->index, part->bucket)->extent, u,
                             s->blocks, s->squares, part->index);
 }
@@ -506,11 +542,13 @@ static status sum_run(struct bsp *b, const struct updater *w, const struct stage
 static status update_run(struct bsp *b, const struct updater *w, const struct stage *stage, const struct update *u,
                          const struct sync_part *part)
 {
+    status st = ST_OK;
     doing_begin(DOING_update);
-    const status st = b->slices == NULL ? sync_update_run(&b->sync, w, stage, u, part->index)
-                                        : exchange_update_run(b->exchange, w, part->bucket,
-                                                              &share_of(b, stage->index, part->bucket)->extent, u,
-                                                              b->sync.site.model->store, part->index);
+    if (is_whole(b, stage))
+        st = sync_update_run(&b->sync, w, stage, u, part->index);
+    else if (is_summed(b, part->bucket))
+        st = exchange_update_run(b->exchange, w, part->bucket, &share_of(b, stage->index, part->bucket)->extent, u,
+                                 b->sync.site.model->store, part->index);
     doing_end(DOING_update);
     return st;
 }
@@ -541,7 +579,7 @@ static status bsp_part_run(struct sync *s, const struct updater *w, const struct
                                   .t = of->step + 1,
                                   .pass = of->pass,
                                   .clip_scale = b->clip_scale,
-                                  .is_joined = b->slices && part->phase != PHASE_LANES,
+                                  .is_joined = !is_whole(b, stage) && part->phase != PHASE_LANES,
                                   .is_bf16 = s->site.is_bf16};
     if (phases[part->phase].run) TRY(phases[part->phase].run(b, w, stage, &update, part));
     /* Acquire and release, both: the last part sees all parts, the last stage all stages. */
@@ -578,15 +616,26 @@ static void share_layout(struct bsp *b, struct layout *l, const struct stage *st
     share->is_empty = bucket > 0 && e.run_count == 0;
 }
 
+/* The share of a stage whose parameters no other node has. */
+static void share_whole(struct bsp *b, const struct layout *l, const struct stage *stage, uint32_t bucket)
+{
+    if (!l->arena) return;
+    struct share *share = share_of(b, stage->index, bucket);
+    if (bucket == 0) share->extent = stage->extent;
+    share->is_empty = bucket > 0 || !stage->is_here;
+}
+
 static void bsp_layout(struct bsp *b, struct layout *l)
 {
     const uint32_t stage_count = b->sync.site.stage_count;
     LAYOUT_TAKE(l, b->shares, stage_count * b->bucket_count);
     for (uint32_t index = 0; index < stage_count; index++) {
         const struct stage *stage = b->sync.site.stages[index];
-        if (b->slices == NULL && l->arena) b->shares[index].extent = stage->extent;
-        if (b->slices == NULL && l->arena) b->shares[index].is_empty = !stage->is_here;
-        for (uint32_t bucket = 0; b->slices && bucket < b->bucket_count; bucket++) share_layout(b, l, stage, bucket);
+        for (uint32_t bucket = 0; bucket < b->bucket_count; bucket++)
+            if (is_whole(b, stage) || !stage->is_here)
+                share_whole(b, l, stage, bucket);
+            else
+                share_layout(b, l, stage, bucket);
     }
     LAYOUT_TAKE(l, b->row_count, b->sync.site.graph->table_count);
     LAYOUT_TAKE(l, b->site.loss, 2 * b->site.loss_count);
@@ -597,15 +646,11 @@ static status bsp_open(struct sync *s)
     struct bsp *b = (struct bsp *)s;
     struct layout sum = {0}, taken = {.arena = &b->arena};
     const struct batch_shape shape = graph_batch(s->site.graph);
-    const uint32_t a_lane = batch_micro_count(shape) / shape.lanes;
     b->lanes = s->lanes.count;
-    b->micro_count = s->lanes.count ? a_lane * s->lanes.count : 1; /* an empty one */
-    b->micro_first = s->lanes.count ? a_lane * s->lanes.begin : 0;
     b->exchange = s->site.exchange;
-    b->slices = exchange_of_lanes(b->exchange);
-    b->bucket_count = b->slices ? b->slices->bucket_count : 1;
+    b->bucket_count = b->exchange ? b->exchange->bucket_count : 1;
     while (!s->site.stages[b->stage_first]->is_here) b->stage_first++;
-    b->opens_early = b->slices && exchange_opens_early(b->slices, s->site.graph->table_count);
+    b->opens_early = b->exchange && exchange_opens_early(b->exchange, s->site.graph->table_count);
     b->site = (struct exchange_site){.param = s->site.model->param,
                                      .param_grad = s->gradients.param,
                                      .squares = s->squares,

@@ -8,6 +8,20 @@
 #include "graph/row_vector.h"
 #include "io/store/store_save.h"
 
+bool exchange_stages_are_alike(const struct exchange_stages *stages, uint32_t stage, uint32_t other)
+{
+    return memcmp(exchange_stage_begin(stages, stage), exchange_stage_begin(stages, other),
+                  (stages->node_count + 1) * sizeof *stages->lane_begin) == 0;
+}
+
+uint32_t exchange_stages_sections(const struct exchange_stages *stages)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < stages->count; i++)
+        count += !exchange_stage_is_whole(stages, i) && (i == 0 || !exchange_stages_are_alike(stages, i - 1, i));
+    return count;
+}
+
 struct floats {
     uint64_t begin, end;
 };
@@ -52,6 +66,7 @@ static float *piece_base(const struct exchange *x, const struct exchange_piece *
     uint64_t before = 0;
     for (struct slice_run s = {0}; s.bucket <= at.bucket; s.bucket++)
         for (s.run = 0; s.run < (s.bucket < at.bucket ? x->slices[s.bucket].run_count : at.run); s.run++) {
+            if (x->division_of[s.bucket] != x->division_of[at.bucket]) break;
             const struct floats floats = own_slice(x, s);
             before += floats.end - floats.begin;
         }
@@ -77,10 +92,10 @@ static void halves_put(float *to, const uint16_t *from, uint64_t count)
 }
 
 /* Writes the own pieces of these floats, which lie in others' slices, as they travel. */
-static void wire_write(const struct exchange *x, struct floats floats)
+static void wire_write(const struct exchange *x, const struct exchange_division *d, struct floats floats)
 {
-    for (uint32_t i = 0; i < x->piece_count && floats.begin < floats.end; i++) {
-        const struct exchange_piece *piece = &x->pieces[i];
+    for (uint32_t i = 0; i < d->piece_count && floats.begin < floats.end; i++) {
+        const struct exchange_piece *piece = &d->pieces[i];
         if (piece->node != x->rank) continue;
         halves_take(piece->wire + floats.begin, x->site.param_grad[piece->run.begin - x->own.begin] + floats.begin,
                     floats.end - floats.begin);
@@ -90,8 +105,9 @@ static void wire_write(const struct exchange *x, struct floats floats)
 /* Turns others' pieces of these floats of the run, as they have come, into floats. */
 static void wire_read(const struct exchange *x, struct slice_run at, struct floats floats)
 {
-    for (uint32_t i = 0; i < x->piece_count; i++) {
-        const struct exchange_piece *piece = &x->pieces[i];
+    const struct exchange_division *d = x->division_of[at.bucket];
+    for (uint32_t i = 0; i < d->piece_count; i++) {
+        const struct exchange_piece *piece = &d->pieces[i];
         if (piece->node == x->rank) continue;
         float *sums = piece_base(x, piece, at) + floats.begin;
         halves_put(sums, piece->wire + (sums - piece->sums), floats.end - floats.begin);
@@ -133,12 +149,13 @@ static void pieces_find(const struct exchange_rows *rows, uint32_t rank, uint64_
 static status rows_sum(const struct exchange *x, const struct updater *w, const struct update *u, uint32_t table,
                        uint32_t begin, uint32_t end)
 {
+    const struct exchange_division *d = x->division_of[0];
     const struct step_rows *rows = &x->rows.asked->rows[table];
     const struct gradients *gradients = w->gradients;
     float *to[SUM_ROWS];
     uint32_t run_begin[FOLD_RUNS_MAX + 1];
-    for (uint32_t i = 0; i < x->run_count; i++) run_begin[i] = x->runs[i].begin;
-    run_begin[x->run_count] = x->own.begin + x->own.count;
+    for (uint32_t i = 0; i < d->run_count; i++) run_begin[i] = d->runs[i].begin;
+    run_begin[d->run_count] = d->own.begin + d->own.count;
     for (uint32_t count; begin < end; begin += count) {
         count = end - begin < SUM_ROWS ? end - begin : SUM_ROWS;
         pieces_find(&x->rows, x->rank, u->t - 1, table, begin, count, to);
@@ -149,7 +166,7 @@ static status rows_sum(const struct exchange *x, const struct updater *w, const 
                                         .last_lane_row = rows->last_lane_row + begin,
                                         .lane_rows = rows->lane_rows,
                                         .run_begin = run_begin,
-                                        .run_count = x->run_count,
+                                        .run_count = d->run_count,
                                         .to = to,
                                         .t = u->t};
         TRY(device_sum_rows(w->device, &sums));
@@ -160,22 +177,23 @@ static status rows_sum(const struct exchange *x, const struct updater *w, const 
 status exchange_lanes_run(const struct exchange *x, const struct updater *w, uint32_t bucket, const struct extent *e,
                           const struct update *u, uint32_t part)
 {
+    const struct exchange_division *d = x->division_of[bucket];
     uint64_t begin, end;
-    if (x->run_count == 0) return ST_OK;
+    if (d->run_count == 0) return ST_OK;
     for (uint32_t i = 0; i < e->table_count; i++) {
         part_of(x->rows.asked->rows[e->tables[i]].row_count, part, e->part_count, 1, &begin, &end);
         TRY(rows_sum(x, w, u, e->tables[i], (uint32_t)begin, (uint32_t)end));
     }
     struct fold_lanes runs[FOLD_RUNS_MAX];
-    for (uint32_t i = 0; i < x->run_count; i++)
-        runs[i] = (struct fold_lanes){x->runs[i].begin - x->own.begin, x->runs[i].count};
+    for (uint32_t i = 0; i < d->run_count; i++)
+        runs[i] = (struct fold_lanes){d->runs[i].begin - x->own.begin, d->runs[i].count};
     for (uint32_t r = 0; r < e->run_count; r++) {
         const struct floats floats = of_part(e, part, r),
                             own = own_slice(x, slice_run_of(x, bucket, e->runs[r].update));
         const bool is_bf16 = update_is_bf16(u, w->graph, e->runs[r].update);
-        TRY(update_lanes(w, u, runs, x->run_count, floats.begin, floats.end, is_bf16));
-        if (is_bf16) wire_write(x, both(floats, (struct floats){0, own.begin}));
-        if (is_bf16) wire_write(x, both(floats, (struct floats){own.end, UINT64_MAX}));
+        TRY(update_lanes(w, u, runs, d->run_count, floats.begin, floats.end, is_bf16));
+        if (is_bf16) wire_write(x, d, both(floats, (struct floats){0, own.begin}));
+        if (is_bf16) wire_write(x, d, both(floats, (struct floats){own.end, UINT64_MAX}));
     }
     return ST_OK;
 }
@@ -197,19 +215,20 @@ static status blocks_square(const struct exchange *x, const struct updater *w, u
 status exchange_sum_run(const struct exchange *x, const struct updater *w, uint32_t bucket, const struct extent *e,
                         const struct update *u, const struct param_block *blocks, double *squares, uint32_t part)
 {
+    const struct exchange_division *d = x->division_of[bucket];
     for (uint32_t r = 0; r < e->run_count; r++) {
         const struct slice_run run = slice_run_of(x, bucket, e->runs[r].update);
         const struct floats floats = both(of_part(e, part, r), own_slice(x, run));
         const bool is_bf16 = update_is_bf16(u, w->graph, e->runs[r].update);
         if (floats.begin == floats.end) continue;
         if (is_bf16) wire_read(x, run, floats);
-        for (uint32_t i = 0; i + 1 < x->piece_count; i++) {
-            const struct fold_join *join = &x->joins[i];
-            TRY(update_join(w, piece_base(x, &x->pieces[join->left], run), piece_base(x, &x->pieces[join->right], run),
+        for (uint32_t i = 0; i + 1 < d->piece_count; i++) {
+            const struct fold_join *join = &d->joins[i];
+            TRY(update_join(w, piece_base(x, &d->pieces[join->left], run), piece_base(x, &d->pieces[join->right], run),
                             floats.begin, floats.end, u->t, is_bf16));
         }
         if (squares == NULL || e->runs[r].update != 0) continue;
-        float *root = piece_base(x, x->pieces, run);
+        float *root = piece_base(x, d->pieces, run);
         struct update joined = *u;
         joined.param_grad = &root;
         joined.lanes = 1;
@@ -219,10 +238,10 @@ status exchange_sum_run(const struct exchange *x, const struct updater *w, uint3
 }
 
 /* Clears the sums that others have got: the first lane of every own run; the other lanes are clear. */
-static void sent_clear(const struct exchange *x, struct floats floats)
+static void sent_clear(const struct exchange *x, const struct exchange_division *d, struct floats floats)
 {
-    for (uint32_t i = 0; i < x->run_count && floats.begin < floats.end; i++)
-        memset(x->site.param_grad[x->runs[i].begin - x->own.begin] + floats.begin, 0,
+    for (uint32_t i = 0; i < d->run_count && floats.begin < floats.end; i++)
+        memset(x->site.param_grad[d->runs[i].begin - x->own.begin] + floats.begin, 0,
                (floats.end - floats.begin) * sizeof(float));
 }
 
@@ -273,7 +292,7 @@ static status rows_update(const struct exchange *x, const struct updater *w, con
     if (e->table_count == 0) return ST_OK; /* rows may still be under way */
     owner.gradients = x->rows.of_owned;
     owned.rows = x->rows.owned;
-    owned.lanes = x->piece_count;
+    owned.lanes = x->division_of[0]->piece_count;
     for (uint32_t i = 0; i < e->table_count; i++) {
         const uint32_t t = e->tables[i];
         part_of(owned.rows[t].row_count, part, e->part_count, 1, &begin, &end);
@@ -287,18 +306,19 @@ static status rows_update(const struct exchange *x, const struct updater *w, con
 status exchange_update_run(const struct exchange *x, const struct updater *w, uint32_t bucket, const struct extent *e,
                            const struct update *u, struct store *store, uint32_t part)
 {
+    const struct exchange_division *d = x->division_of[bucket];
     TRY(rows_update(x, w, e, u, store, part));
     for (uint32_t r = 0; r < e->run_count; r++) {
         const struct slice_run run = slice_run_of(x, bucket, e->runs[r].update);
         const struct floats of_stage = of_part(e, part, r), of_slice = own_slice(x, run);
         const struct floats own = both(of_stage, of_slice);
-        float *root = piece_base(x, x->pieces, run);
+        float *root = piece_base(x, d->pieces, run);
         struct update joined = *u;
         joined.param_grad = &root;
         joined.lanes = 1;
         TRY(update_params(w, &joined, &e->runs[r], own.begin, own.end));
-        sent_clear(x, both(of_stage, (struct floats){0, of_slice.begin}));
-        sent_clear(x, both(of_stage, (struct floats){of_slice.end, UINT64_MAX}));
+        sent_clear(x, d, both(of_stage, (struct floats){0, of_slice.begin}));
+        sent_clear(x, d, both(of_stage, (struct floats){of_slice.end, UINT64_MAX}));
     }
     return ST_OK;
 }

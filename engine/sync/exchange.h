@@ -26,10 +26,11 @@
  * message comes. A node that has a bucket's sums from all knows that no node computes with the bucket's
  * parameters any more in this step.
  *
- * Where a plan says on which node each stage lies, nodes have stages in place of lanes. A node computes
- * all lanes of its own stages, whose parameters and rows no other node has; slots cross from node to
- * node (exchange_hops). Two rounds remain: SQUARES, and VALUES, which carries losses and numbers of rows
- * and says that all have updated.
+ * Where a plan says on which nodes each stage lies, a node has lanes of its own stages alone. Slots cross
+ * from the node that has their lane in a stage to the node that has it in the next one (exchange_hops). A
+ * stage on one node is whole: no other node has its parameters, and its node updates them without SUMS. The
+ * parameters of a stage on several nodes travel in buckets of their own, between its nodes. The first bucket
+ * is that of all nodes: its VALUES carry losses and numbers of rows, and say that all have updated.
  *
  * Under wsp nodes are workers, whose minibatches are steps of their own. Waves take the place of rounds
  * (engine/sync/waves.h); grants and the talk between jobs remain.
@@ -82,12 +83,67 @@ struct exchange_site {
     void *context;
 };
 
-/* On which node each stage lies, where nodes have stages. */
+/* Which nodes have which lanes of each stage, where nodes have stages. */
 struct exchange_stages {
-    uint32_t count;
-    uint32_t *node_of, *first_layer; /* [count]                                                     */
-    uint8_t *node_of_table;          /* [table_count]: the node whose stages look up, with the rows */
-    struct extent *extents;          /* [count]: uncut                                              */
+    uint32_t count, node_count;
+    uint32_t *first_layer; /* [count] */
+    /* [count, node_count + 1]: node n has the stage's lanes from entry n on, up to entry n + 1. */
+    uint32_t *lane_begin;
+    /* Tables: of stages that are whole, each on the node whose stages look up. Else NULL; then all are
+     * looked up by the lanes of stage `rows_stage`, whose nodes have the rows by shards. */
+    uint8_t *node_of_table; /* [table_count] */
+    uint32_t rows_stage;
+    struct extent *extents; /* [count]: uncut */
+};
+static inline const uint32_t *exchange_stage_begin(const struct exchange_stages *stages, uint32_t stage)
+{
+    return stages->lane_begin + (size_t)stage * (stages->node_count + 1);
+}
+/* The node's lanes of the stage; count 0: it has none. */
+static inline struct fold_lanes exchange_stage_lanes(const struct exchange_stages *stages, uint32_t stage,
+                                                     uint32_t node)
+{
+    const uint32_t *begin = exchange_stage_begin(stages, stage);
+    return (struct fold_lanes){begin[node], begin[node + 1] - begin[node]};
+}
+/* The node that has the lane of the stage. */
+static inline uint32_t exchange_stage_node(const struct exchange_stages *stages, uint32_t stage, uint32_t lane)
+{
+    const uint32_t *begin = exchange_stage_begin(stages, stage);
+    uint32_t node = 0;
+    while (begin[node + 1] <= lane) node++;
+    return node;
+}
+/* Whether one node has all lanes of the stage. */
+static inline bool exchange_stage_is_whole(const struct exchange_stages *stages, uint32_t stage)
+{
+    const struct fold_lanes first = exchange_stage_lanes(stages, stage, exchange_stage_node(stages, stage, 0));
+    return first.count == exchange_stage_begin(stages, stage)[stages->node_count];
+}
+/* Whether the same nodes have the same lanes of two stages. */
+bool exchange_stages_are_alike(const struct exchange_stages *stages, uint32_t stage, uint32_t other);
+/* How many runs of neighbouring stages on several nodes there are; a run's stages are alike. */
+uint32_t exchange_stages_sections(const struct exchange_stages *stages);
+/* The lanes that the node reads: from the first to the last one that it has of any stage. */
+static inline struct fold_lanes exchange_stages_hull(const struct exchange_stages *stages, uint32_t node)
+{
+    uint32_t begin = UINT32_MAX, end = 0;
+    for (uint32_t s = 0; s < stages->count; s++) {
+        const struct fold_lanes lanes = exchange_stage_lanes(stages, s, node);
+        if (lanes.count && lanes.begin < begin) begin = lanes.begin;
+        if (lanes.count && lanes.begin + lanes.count > end) end = lanes.begin + lanes.count;
+    }
+    return end ? (struct fold_lanes){begin, end - begin} : (struct fold_lanes){0};
+}
+/* Who adds what of some buckets: the nodes that have lanes there, and the pieces of their sums. */
+struct exchange_division {
+    const uint32_t *lane_begin; /* [node_count + 1] */
+    struct fold_lanes own;      /* this node's lanes; count 0: none */
+    struct fold_lanes runs[FOLD_RUNS_MAX];
+    uint32_t run_count;            /* of the own lanes */
+    struct exchange_piece *pieces; /* [piece_count], in order of lanes */
+    uint32_t piece_count;
+    struct fold_join *joins; /* [piece_count - 1] */
 };
 
 /* Slots that cross between stages of several nodes, as messages. Both ends know what a tag means
@@ -102,7 +158,7 @@ struct exchange_hops {
      * no such message is expected. */
     void *(*place)(struct exchange_hops *, uint32_t from, uint64_t tag, uint64_t bytes);
     /* The message is there. */
-    void (*arrived)(struct exchange_hops *, uint64_t tag, uint64_t bytes);
+    void (*arrived)(struct exchange_hops *, uint32_t from, uint64_t tag, uint64_t bytes);
     struct exchange_send *sends; /* by number */
     struct ring *waiting;        /* [node_count]: numbers of the sends to a node, in order */
 };
@@ -112,6 +168,8 @@ struct exchange_hops {
  * only the shape is set. */
 struct exchange_rows {
     struct asked_shape shape;
+    /* This node's lanes that look up. */
+    struct fold_lanes lanes;
     float *values[2]; /* of rows of even and of odd steps, [asked_floats_max]                     */
     const struct asked_step *asked;
     float *pieces;                    /* of the sums of their gradients, [run_count asked_piece_floats_max] */
@@ -153,16 +211,17 @@ struct exchange {
     const struct exchange_stages *stages; /* NULL: nodes have lanes, … */
     struct exchange_waves *waves;         /* … or, unless this is NULL, are workers (engine/sync/waves.h) */
     struct exchange_hops *hops;           /* the pipeline's, where nodes have stages */
-    struct fold_lanes own;                /* this node's lanes; count 0: none */
-    struct fold_lanes runs[FOLD_RUNS_MAX];
-    uint32_t run_count; /* of the own lanes */
+    struct fold_lanes own;                /* this node's lanes; count 0: none. Of stages: exchange_stages_hull */
     /* [bucket_count], the bucket of the first layers first. Part p is node p's slice. */
     struct extent slices[EXCHANGE_BUCKETS_MAX];
     uint32_t bucket_count;
-    bool is_bf16;                  /* sums of gradients are rounded (struct update), and travel so */
-    struct exchange_piece *pieces; /* [piece_count], in order of lanes */
-    uint32_t piece_count;
-    struct fold_join *joins; /* [piece_count - 1] */
+    /* [division_count], and of each bucket: its division. NULL: a bucket without SUMS, of stages that are
+     * whole. Bit b of `absent`: this node has nothing to do with bucket b. */
+    struct exchange_division divisions[EXCHANGE_BUCKETS_MAX];
+    uint32_t division_count, absent;
+    struct exchange_division *division_of[EXCHANGE_BUCKETS_MAX];
+    bool is_bf16;   /* sums of gradients are rounded (struct update), and travel so */
+    bool asks_rows; /* of owners; else the own store has all that the own stages look up */
     struct exchange_rows rows;
     struct asked_shape look_shape; /* of a look; graph NULL: there are no tables */
     /* News of steps: on node 0 the news that it has told, on a node without lanes the news that has come. */
@@ -256,17 +315,31 @@ static inline double *exchange_loss(const struct exchange_site *site, uint64_t s
     return site->loss + step % 2 * site->loss_count;
 }
 
-/* The exchange where lanes and slices are divided; NULL: this node has all that its stages need. */
-static inline struct exchange *exchange_of_lanes(struct exchange *x) { return x && (x->stages || x->waves) ? NULL : x; }
+/* The exchange of steps that all share; NULL: there is none. */
+static inline struct exchange *exchange_of_steps(struct exchange *x) { return x && x->waves ? NULL : x; }
 /* The exchange where this node asks owners for rows; NULL: its store has all that its stages look up. */
-static inline struct exchange *exchange_of_rows(struct exchange *x) { return x && x->stages ? NULL : x; }
+static inline struct exchange *exchange_of_rows(struct exchange *x) { return x && x->asks_rows ? x : NULL; }
+/* The lanes that a feed reads whose rows are found here; count 0: all. */
+static inline struct fold_lanes exchange_lanes(const struct exchange *x)
+{
+    return x && x->stages ? x->own : (struct fold_lanes){0};
+}
+/* Whether stages lie on nodes, and some of them on several. */
+static inline bool exchange_shares_stages(const struct exchange *x)
+{
+    return x && x->stages && exchange_stages_sections(x->stages) > 0;
+}
+static inline bool exchange_has_lane(struct fold_lanes lanes, uint32_t lane)
+{
+    return lane - lanes.begin < lanes.count;
+}
 /* Whether this node has lanes, and so reads data; a node alone has all lanes. */
 static inline bool exchange_computes(const struct exchange *x) { return x == NULL || x->own.count > 0; }
 
 /* Whether a step opens while values of the one before it are on their way. */
 static inline bool exchange_opens_early(const struct exchange *x, uint32_t table_count)
 {
-    return x->bucket_count > 1 && x->own.count > 0 && table_count == 0;
+    return x->stages == NULL && x->bucket_count > 1 && x->own.count > 0 && table_count == 0;
 }
 
 /* Whether the rows of the step have come. */

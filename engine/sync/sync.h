@@ -28,6 +28,9 @@ struct stage {
     /* A plan's stages may lie on several nodes. is_first: the first stage that is here; is_last:
      * the graph's last layers are here. */
     bool is_here, is_first, is_last;
+    /* Other nodes have other lanes; this node's. */
+    bool is_shared;
+    struct fold_lanes lanes;
     char name[64]; /* "e..x": its layers */
     struct extent extent;
     const struct device_kind *kind;
@@ -161,6 +164,14 @@ void sync_close(struct sync *sync);
 static inline struct stage *sync_stage(const struct sync *s, uint32_t pipeline, uint32_t stage)
 {
     return s->site.stages[pipeline * s->site.stage_count + stage];
+}
+/* Whether the stage is the first one here that the slot's micro-batch comes to. */
+static inline bool sync_is_entry(const struct sync *s, const struct stage *stage, const struct slot *slot)
+{
+    const uint32_t lane = batch_lane_of(graph_batch(s->site.graph), slot->input->batch.micro_index);
+    for (uint32_t i = 0; i < stage->index; i++)
+        if (exchange_has_lane(sync_stage(s, stage->pipeline_index, i)->lanes, lane)) return false;
+    return true;
 }
 static inline uint32_t sync_stage_number(const struct sync *s, const struct stage *stage)
 {

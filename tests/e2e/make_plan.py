@@ -1,6 +1,7 @@
 """Usage: python3 make_plan.py FILE "STAGE … [+SERVICE]": writes a plan.json. A stage is FIRST-LAST:K:REPLICAS,
 layers on CPU cores, or FIRST-LAST:DEVICE[=K], as in "0-1:1:1 2-3:2:2 +1" and "0-1:cpu 2-4:cuda:0 5-5:emu=2",
-with @NODE behind it where stages lie on nodes; at the end service cores, if any."""
+with @NODE behind it where stages lie on nodes, or @NODE+NODE for a stage on several; at the end service cores, if
+any."""
 import json
 import sys
 
@@ -13,7 +14,11 @@ for word in notation.split():
     word, _, node = word.partition("@")
     layers, rest = word.split(":", 1)
     first, last = map(int, layers.split("-"))
-    stage = {"first": first, "last": last, **({"node": int(node)} if node else {})}
+    stage = {"first": first, "last": last}
+    if "+" in node:
+        stage["nodes"] = [int(n) for n in node.split("+")]
+    elif node:
+        stage["node"] = int(node)
     if rest[0].isdigit():
         device, (k, replicas) = "cpu", rest.split(":")
         stage["replicas"] = int(replicas)

@@ -200,6 +200,9 @@ same_figures() { # GRAPH ARGUMENT...: the JSON log is that of the first node, al
 
 plan() { python3 "$root/tests/e2e/make_plan.py" "$@"; }
 plan two.json '0-1:1:1@0 2-4:1:1@1' && plan three.json '0-0:1:1@1 1-2:2:2@2 3-4:1:1@0'
+plan front.json '0-1:1:1@0+1+2 2-2:1:1@1+2 3-4:1:1@0' && plan even.json '0-1:1:1@0+1 2-4:1:1@0+1'
+plan dense3.json '0-1:1:1@0+1+2 2-3:1:1@1' && plan ends.json '0-1:1:1@0 2-4:1:1@0+1' &&
+    plan tied.json '0-0:1:1@0+1 1-2:1:1@1 3-4:1:1@0'
 staged() { # its figures, too, which node 1 has, and node 0 says
     launched_same tables 3 tables.bin --plan three.json --share --set checkpoint.every=50 &&
         says 'nodes    3, which have the stages that the plan gives them' || return 1
@@ -210,6 +213,22 @@ staged() { # its figures, too, which node 1 has, and node 0 says
             --plan two.json --share && figures_same && [ ! -s err ]
 }
 check 'stages on nodes: the bytes and figures of one node' staged
+shared() { # stages on several nodes: rows and parameters by lanes; one that is even has lanes of all stages
+    launched_same tables 3 tables.bin --plan front.json --share --set checkpoint.every=50 &&
+        says 'nodes    3, which have the stages that the plan gives them' && says 'nodes       1      0-1' || return 1
+    launched_same dense 3 dense.bin --plan dense3.json --share || return 1
+    launched_same tables 2 tables.bin --plan even.json --share && says 'nodes    2, which have 4 and 4 of 8 lanes' &&
+        runs 0 "$h" tables.bin --data data.tsv --eval test.tsv --set eval.every=60 --log json --threads 1 &&
+        cp out one.log &&
+        runs 0 "$h" launch --local 3 --log json -- tables.bin --data data.tsv --eval test.tsv --set eval.every=60 \
+            --plan front.json --share && figures_same && [ ! -s err ]
+}
+check 'stages on several nodes: the bytes and figures of one node' shared
+check 'the last stage on several nodes' launched 1 2 tables.bin --data data.tsv --plan ends.json --share
+check 'says so' says 'the last stage, 1, lies on nodes 0, 1, and not all stages do: put the last stage'
+check 'stages on several nodes, and fewer lanes' launched 1 2 tables.bin --data data.tsv --plan tied.json --share \
+    --set train.lanes=1
+check 'says so, too' says 'stage 0 lies on 2 nodes, which share 1 lane of a step'
 check 'a plan for another number of nodes' launched 1 3 tables.bin --data data.tsv --plan two.json
 check 'says so' says "the plan's stages lie on 2 nodes, and this job has 3"
 check 'lanes and stages' launched 2 2 tables.bin --data data.tsv --plan two.json --lanes 4,4

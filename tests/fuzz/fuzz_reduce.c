@@ -100,7 +100,7 @@ struct side {
     uint64_t given, put, done; /* of data: blocks given here; come; taken */
     uint64_t had[NODES_MAX];
     struct exchange_stages stages;
-    uint32_t node_of[2], first_layer[2];
+    uint32_t first_layer[2];
     uint8_t node_of_table[TABLES];
     struct plan_stage plan_stages[2];
     struct plan plan;
@@ -312,8 +312,9 @@ static void sums_work(struct side *s)
 
 static void slots_work(struct side *s)
 {
+    static struct input input; /* of lane 0 */
     for (uint32_t i = 0; i < SLOTS; i++) {
-        const struct slot slot = {.index = i};
+        const struct slot slot = {.index = i, .input = &input};
         if (s->slots[i] == SLOT_FREE) {
             s->slots[i] = SLOT_OUT;
             hops_admit(s->hops, &slot);
@@ -489,16 +490,21 @@ static void parts_layout(struct side *s, struct layout *l)
 /* Two stages, each on a node of its own. */
 static void stages_fill(struct side *s)
 {
-    const uint32_t first[] = {0, 2, graph->layer_count};
+    static uint32_t lane_begin[2][3];
+    const uint32_t first[] = {0, 2, graph->layer_count}, lanes = graph->header->lanes;
     for (uint32_t i = 0; i < 2; i++) {
-        s->node_of[i] = i;
+        lane_begin[i][1] = i == 0 ? lanes : 0;
+        lane_begin[i][2] = lanes;
         s->first_layer[i] = first[i];
         s->plan_stages[i] = (struct plan_stage){.first_layer = first[i], .last_layer = first[i + 1] - 1, .k = 1};
     }
     memset(s->node_of_table, 0, sizeof s->node_of_table);
     s->plan = (struct plan){.stages = s->plan_stages, .stage_count = 2, .node_count = 2};
-    s->stages = (struct exchange_stages){
-        .count = 2, .node_of = s->node_of, .first_layer = s->first_layer, .node_of_table = s->node_of_table};
+    s->stages = (struct exchange_stages){.count = 2,
+                                         .node_count = 2,
+                                         .lane_begin = lane_begin[0],
+                                         .first_layer = s->first_layer,
+                                         .node_of_table = s->node_of_table};
 }
 
 static void side_open(struct side *s, uint32_t rank)
@@ -536,7 +542,7 @@ static void side_open(struct side *s, uint32_t rank)
     const struct hops_options hops = {.graph = graph,
                                       .plan = &s->plan,
                                       .exchange = x,
-                                      .slot_count = SLOTS,
+                                      .slot_counts = (const uint32_t[]){SLOTS, SLOTS},
                                       .micro_count = batch_micro_count(graph_batch(graph)),
                                       .give = slot_given,
                                       .context = s};

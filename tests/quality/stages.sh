@@ -1,10 +1,11 @@
 #!/bin/sh
 # Usage: sh tests/quality/stages.sh [RUNS] [PROGRAM]       defaults: 30, build/release/heterps-emu; SEED=N
 #                                                          repeats a series
-# Plans whose stages lie on 2 to 4 nodes over loopback, drawn at random, for three models (a CTR net, three towers of
-# one table with skips between, DLRM), on cores and on emulated cards. In every run one node is killed at a random
-# moment after the first save; before and after that nodes stand still for a while. Each run has to end with the bytes
-# that the same devices have on one node. Prints a line a wrong run; status 1 if there was one.
+# Plans whose stages lie on 2 to 4 nodes over loopback, each on one node or on several, drawn at random, for three
+# models (a CTR net, three towers of one table with skips between, DLRM), on cores and on emulated cards. In every run
+# one node is killed at a random moment after the first save; before and after that nodes stand still for a while. Each
+# run has to end with the bytes that the same devices have on one node. Prints a line a wrong run; status 1 if there was
+# one.
 set -u
 runs=${1:-30} h=${2:-build/release/heterps-emu}
 case $h in /*) ;; *) h=$PWD/$h ;; esac
@@ -42,7 +43,7 @@ layers() {
 # pid_of MODEL RANK: the node.
 pid_of() { pid_here "$1.bin .*--plan nodes.json .*--rank=$2( |\$)"; }
 
-bad=0 done=0 killed=0 cards=0
+bad=0 done=0 killed=0 cards=0 shared=0
 awk -v seed="$seed" 'BEGIN { srand(seed); for (i = 0; i < 100000; i++) print int(rand() * 2147483647) }' >numbers
 exec 3<numbers
 while [ $done -lt $((runs * 3)) ]; do
@@ -60,10 +61,16 @@ while [ $done -lt $((runs * 3)) ]; do
     function is_whole(  n, s, has) {
         for (n = 0; n < nodes; n++) {
             has = 0
-            for (s = 0; s < stages; s++) has += node[s] == n
+            for (s = 0; s < stages; s++) has += index(node[s], n) > 0
             if (!has) return 0
         }
         return 1
+    }
+    function some(  n, list) { # one node, or any two or more
+        if (rand() < 0.5) return int(rand() * nodes) ""
+        list = ""
+        for (n = 0; n < nodes; n++) if (rand() < 0.6) list = list (list == "" ? "" : "+") n
+        return list == "" ? "0" : list
     }
     BEGIN {
         srand(seed); most = layers < 6 ? layers : 6
@@ -71,7 +78,8 @@ while [ $done -lt $((runs * 3)) ]; do
             nodes = 2 + int(rand() * 3); stages = nodes + int(rand() * (most - nodes + 1))
             for (i = 1; i < layers; i++) cut[i] = 0
             for (k = 1; k < stages; ) { c = 1 + int(rand() * (layers - 1)); if (!cut[c]) { cut[c] = 1; k++ } }
-            for (s = 0; s < stages; s++) node[s] = int(rand() * nodes)
+            for (s = 0; s < stages; s++) node[s] = some()
+            node[stages - 1] = int(rand() * nodes) ""
             tied = split(ties, tie, " ")
             for (k = 2; k <= tied; k++) node[stage_of(tie[k])] = node[stage_of(tie[1])]
             for (l = layers - last; l < layers; l++) node[stage_of(l)] = node[stages - 1]
@@ -80,7 +88,8 @@ while [ $done -lt $((runs * 3)) ]; do
         } while (!is_whole() || !is_tied)
         first = 0; s = 0; text = ""
         for (l = 1; l <= layers; l++) if (l == layers || cut[l]) {
-            r = rand(); device = r < 0.25 && (tied < 2 || first > tie[tied]) ? "emu" : r < 0.5 ? "2:2" : "1:1"
+            r = rand(); is_one = index(node[s], "+") == 0
+            device = r < 0.25 && is_one && (tied < 2 || first > tie[tied]) ? "emu" : r < 0.5 ? "2:2" : "1:1"
             text = text first "-" (l - 1) ":" device "@" node[s] " "; first = l; s++
         }
         print nodes, int(rand() * nodes), 0.05 + rand() * 0.4, int(rand() * nodes), 0.1 + rand() * 0.4 >"draw"
@@ -89,7 +98,7 @@ while [ $done -lt $((runs * 3)) ]; do
     read -r nodes victim delay still pause <draw
     plan=$(cat plan)
     python3 "$root/tests/e2e/make_plan.py" nodes.json "$plan"
-    python3 "$root/tests/e2e/make_plan.py" one.json "$(echo "$plan" | sed 's/@[0-9]*//g')"
+    python3 "$root/tests/e2e/make_plan.py" one.json "$(echo "$plan" | sed 's/@[0-9+]*//g')"
     what="$name on $nodes nodes: $plan"
     rm -rf many.model one.model many one
     timeout 300 "$h" launch --local "$nodes" -- $name.bin --data $name.tsv --share --plan nodes.json \
@@ -109,6 +118,7 @@ while [ $done -lt $((runs * 3)) ]; do
     launcher=
     done=$((done + 1))
     case $plan in *emu*) cards=$((cards + 1)) ;; esac
+    case $plan in *+*) shared=$((shared + 1)) ;; esac
     if [ $status != 0 ]; then
         echo "not ok: $what: status $status"
         tail -3 log
@@ -121,5 +131,6 @@ while [ $done -lt $((runs * 3)) ]; do
     echo "not ok: $what: other bytes"
     bad=$((bad + 1))
 done
-echo "$done runs: $killed with a node killed, $cards with emulated cards; $bad of them wrong"
+echo "$done runs: $killed with a node killed, $cards with emulated cards, $shared with a stage on several nodes;" \
+    "$bad of them wrong"
 [ $bad = 0 ] && [ $killed -gt 0 ]

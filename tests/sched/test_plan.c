@@ -217,10 +217,16 @@ static void plan_parse__stages_on_nodes__all_or_none_and_each_node_has_one(void 
     char told[128];
     if (parse_nodes(&plan, ", \"node\": 1", ", \"node\": 0") != ST_OK) fail_msg("%s", status_message());
     assert_int_equal(plan.node_count, 2);
-    assert_int_equal(plan.stages[0].node, 1);
-    assert_int_equal(plan.stages[1].node, 0);
+    assert_int_equal(plan.stages[0].nodes, 2);
+    assert_int_equal(plan.stages[1].nodes, 1);
     assert_string_equal(plan_text(&plan, &graph, told, sizeof told),
                         "2 stages: e..x on 1 a, node 1 | h1..bce on 1 a, node 0");
+    plan_free(&plan);
+    if (parse_nodes(&plan, ", \"nodes\": [0, 2]", ", \"nodes\": [1]") != ST_OK) fail_msg("%s", status_message());
+    assert_int_equal(plan.node_count, 3);
+    assert_int_equal(plan.stages[0].nodes, 5);
+    assert_string_equal(plan_text(&plan, &graph, told, sizeof told),
+                        "2 stages: e..x on 1 a, nodes 0, 2 | h1..bce on 1 a, node 1");
     plan_free(&plan);
     static const struct {
         const char *first, *second, *message;
@@ -228,6 +234,11 @@ static void plan_parse__stages_on_nodes__all_or_none_and_each_node_has_one(void 
         {", \"node\": 0", "", "p.json: stages[1].node: expected a node, as stages[0] has one, found nothing"},
         {"", ", \"node\": 0", "p.json: stages[1].node: expected none, as stages[0] has none, found 0"},
         {", \"node\": 0", ", \"node\": 64", "p.json: stages[1].node: expected a whole number from 0 to 63, found 64"},
+        {", \"nodes\": [0, 1]", ", \"nodes\": []",
+         "p.json: stages[1].nodes: expected a list of nodes in ascending order, found a list of 0"},
+        {", \"nodes\": [1, 0]", "", "p.json: stages[0].nodes[1]: expected a whole number from 2 to 63, found 0"},
+        {", \"nodes\": [1], \"node\": 1", "",
+         "p.json: stages[0].nodes: expected none beside \"node\", found a list of 1"},
         {", \"node\": 0", ", \"node\": 2",
          "p.json: stages[].node: expected a stage on each of the nodes 0 to 2, found none on node 1"},
     };

@@ -15,7 +15,7 @@
 
 static uint64_t own_floats(const struct exchange *x, uint32_t node)
 {
-    return slices_floats(x, node, 0, x->bucket_count);
+    return slices_floats(x, node, &x->divisions[0], x->bucket_count);
 }
 
 /* Each run's sums to their owners, the own slice's values and the losses to all others; and the first
@@ -35,7 +35,7 @@ static void nodes__three_steps__send_each_float_once_to_whom_it_is_for(void **st
         for (uint32_t n = 0; n < nodes; n++) {
             const uint64_t own = own_floats(x, n), losses = 2 * (cut->lane_begin[n + 1] - cut->lane_begin[n]);
             uint64_t runs = 0;
-            for (uint32_t p = 0; p < x->piece_count; p++) runs += x->pieces[p].node == n;
+            for (uint32_t p = 0; p < x->divisions[0].piece_count; p++) runs += x->divisions[0].pieces[p].node == n;
             const uint64_t bytes = 4 * (runs * (all - own) + (nodes - 1) * own) + 8 * losses * (nodes - 1);
             const uint64_t grants = n ? 0 : 8 * (nodes - 1);
             assert_int_equal(net.bytes[n], 3 * bytes + grants);
@@ -69,7 +69,7 @@ static void nodes__sums_in_bfloat16__half_the_bytes_of_sums(void **state)
         for (uint32_t n = 0; n < nodes; n++) {
             const uint64_t own = own_floats(x, n), losses = 2 * (cuts[i].lane_begin[n + 1] - cuts[i].lane_begin[n]);
             uint64_t runs = 0, sums = 0;
-            for (uint32_t p = 0; p < x->piece_count; p++) runs += x->pieces[p].node == n;
+            for (uint32_t p = 0; p < x->divisions[0].piece_count; p++) runs += x->divisions[0].pieces[p].node == n;
             for (uint32_t to = 0; to < nodes; to++)
                 if (to != n) sums += 2 * own_floats(x, to) + 2 * own_statistics(x, &runners[0].training.graph, to);
             const uint64_t bytes = runs * sums + 4 * (nodes - 1) * own;
@@ -99,7 +99,7 @@ static void nodes__some_without_lanes__no_float_goes_to_who_reads_none(void **st
         for (uint32_t n = 0; n < cut->node_count; n++) {
             const uint64_t own = own_floats(x, n), lanes = cut->lane_begin[n + 1] - cut->lane_begin[n];
             uint64_t runs = 0;
-            for (uint32_t p = 0; p < x->piece_count; p++) runs += x->pieces[p].node == n;
+            for (uint32_t p = 0; p < x->divisions[0].piece_count; p++) runs += x->divisions[0].pieces[p].node == n;
             const uint64_t bytes = 3 * 4 * (runs * (all - own) + own * (computing - (lanes > 0)));
             /* Losses or a word in each step; of the first one grants,
              * and news of all that it has read ahead. */
@@ -385,8 +385,8 @@ static void exchange_buckets__any_least__each_float_in_one(void **state)
         for (uint32_t b = 0; b < x->bucket_count; b++) {
             if (b > 0) assert_int_equal(x->slices[b].forward_begin, x->slices[b - 1].forward_end);
             if (b > 0) assert_int_equal(x->slices[b].backward_end, x->slices[b - 1].backward_begin);
-            for (uint32_t n = 0; n < x->node_count; n++) floats += slices_floats(x, n, b, b + 1);
         }
+        for (uint32_t n = 0; n < x->node_count; n++) floats += slices_floats(x, n, &x->divisions[0], x->bucket_count);
         assert_int_equal(x->slices[0].forward_begin, 0);
         assert_int_equal(x->slices[x->bucket_count - 1].forward_end, g->forward_count);
         for (uint32_t u = 0; u < g->update_count; u++)

@@ -35,6 +35,14 @@ static status placed(struct exchange_stages *stages, const char *model, const ch
 
 static const uint32_t all_ranks[] = {0, 1, 2, 3};
 
+static void assert_whole_on(const struct exchange_stages *s, const uint32_t *nodes)
+{
+    for (uint32_t i = 0; i < s->count; i++) {
+        assert_true(exchange_stage_is_whole(s, i));
+        assert_int_equal(exchange_stage_node(s, i, 0), nodes[i]);
+    }
+}
+
 static void stages_place__all_are_there__as_the_plan_says(void **state)
 {
     (void)state;
@@ -42,7 +50,7 @@ static void stages_place__all_are_there__as_the_plan_says(void **state)
     assert_ok(placed(&s, model_text, "0-4:1:1@1 5-5:1:1@0 6-6:1:1@2 7-8:1:1@0", 3, 3, all_ranks));
     const uint32_t nodes[] = {1, 0, 2, 0}, layers[] = {0, 5, 6, 7};
     assert_int_equal(s.count, 4);
-    assert_memory_equal(s.node_of, nodes, sizeof nodes);
+    assert_whole_on(&s, nodes);
     assert_memory_equal(s.first_layer, layers, sizeof layers);
     stages_free(&s);
     assert_ok(placed(&s, tables_text, "0-3:1:1@1 4-8:1:1@0", 2, 2, all_ranks));
@@ -57,14 +65,85 @@ static void stages_place__some_are_lost__on_the_next_below(void **state)
     const uint32_t ranks[] = {0, 2};
     const uint32_t nodes[] = {0, 0, 1, 1};
     assert_ok(placed(&s, model_text, "0-4:1:1@1 5-5:1:1@0 6-6:1:1@2 7-8:1:1@3", 4, 2, ranks));
-    assert_memory_equal(s.node_of, nodes, sizeof nodes);
+    assert_whole_on(&s, nodes);
     stages_free(&s);
+}
+
+/* Lanes of each node, stage by stage. */
+static void assert_lanes(const struct exchange_stages *s, const uint32_t *counts)
+{
+    for (uint32_t i = 0; i < s->count; i++)
+        for (uint32_t n = 0; n < s->node_count; n++)
+            assert_int_equal(exchange_stage_lanes(s, i, n).count, counts[i * s->node_count + n]);
+}
+
+static void stages_place__some_on_several_nodes__even_shares_of_lanes(void **state)
+{
+    (void)state;
+    struct exchange_stages s;
+    const uint32_t all[] = {2, 3, 3, 0, 4, 4, 8, 0, 0};
+    assert_ok(placed(&s, model_text, "0-4:1:1@0+1+2 5-5:1:1@1+2 6-8:1:1@0", 3, 3, all_ranks));
+    assert_lanes(&s, all);
+    assert_int_equal(exchange_stage_node(&s, 0, 1), 0);
+    assert_int_equal(exchange_stage_node(&s, 0, 2), 1);
+    assert_int_equal(exchange_stage_node(&s, 1, 4), 2);
+    assert_int_equal(exchange_stages_sections(&s), 2);
+    const struct fold_lanes hull = exchange_stages_hull(&s, 1);
+    assert_int_equal(hull.begin, 0);
+    assert_int_equal(hull.count, 5);
+    stages_free(&s);
+    /* Node 1 is lost: node 2 has its lanes; of the stage that it had alone, node 0 has them. */
+    const uint32_t ranks[] = {0, 2}, left[] = {4, 4, 0, 8, 8, 0, 8, 0};
+    assert_ok(placed(&s, model_text, "0-4:1:1@0+1+2 5-5:1:1@1+2 6-6:1:1@1 7-8:1:1@0", 3, 2, ranks));
+    assert_lanes(&s, left);
+    stages_free(&s);
+    assert_ok(placed(&s, tables_text, "0-3:1:1@0+1 4-8:1:1@0", 2, 2, all_ranks));
+    assert_null(s.node_of_table);
+    stages_free(&s);
+}
+
+static bool are_even(const char *notation, uint32_t node_count)
+{
+    struct graph graph;
+    struct plan plan;
+    char json[4096];
+    assert_ok(graph_compile(&graph, "test.cfg", model_text, strlen(model_text), NULL, 0, NULL));
+    plan_json(json, sizeof json, notation);
+    assert_ok(plan_parse(&plan, &graph, "plan.json", json, strlen(json)));
+    const struct stages_options options = {
+        .graph = &graph, .plan = &plan, .node_count = node_count, .job_nodes = 2, .rank_of = all_ranks};
+    const bool are = stages_are_even(&options);
+    plan_free(&plan);
+    graph_close(&graph);
+    return are;
+}
+
+static void stages_are_even__all_on_all_nodes__yes(void **state)
+{
+    (void)state;
+    assert_true(are_even("0-4:1:1@0+1 5-8:1:1@0+1", 2));
+    assert_false(are_even("0-4:1:1@0+1 5-8:1:1@0", 2));
+    assert_false(are_even("0-4:1:1@0+1 5-8:1:1@0+1", 1)); /* one is left: all stages are whole */
 }
 
 static void stages_place__cannot_be__says_why(void **state)
 {
     (void)state;
     struct exchange_stages s;
+    assert_int_equal(placed(&s, model_text, "0-4:1:1@0 5-8:1:1@0+1", 2, 2, all_ranks), ST_INVALID);
+    assert_non_null(strstr(status_message(), "the last stage, 1, lies on nodes 0, 1, and not all stages do"));
+    assert_int_equal(placed(&s, model_text, "0-7:1:1@0+1 8-8:1:1@0", 2, 2, all_ranks), ST_OK);
+    stages_free(&s);
+    assert_int_equal(placed(&s, model_text, "0-3:1:1@0 4-4:1:1@0+1 5-8:1:1@0", 2, 2, all_ranks), ST_INVALID);
+    assert_non_null(strstr(status_message(), "\" on node 0 and \"h2\" on node 0, 1 share a table or parameters"));
+    static const char two_tables[] = "[data]\nsparse = C1..C2\n[table e]\ndim = 2\n[table f]\ndim = 2\n"
+                                     "[embedding e]\ntable = e\ninput = C1\n"
+                                     "[embedding f]\ntable = f\ninput = C2\n"
+                                     "[concat x]\ninput = e, f\n"
+                                     "[fc y]\ninput = x\nunits = 1\n[loss bce]\ninput = y\n[train]\nbatch = 32\n"
+                                     "lanes = 8\n";
+    assert_int_equal(placed(&s, two_tables, "0-0:1:1@0+1 1-4:1:1@0", 2, 2, all_ranks), ST_INVALID);
+    assert_non_null(strstr(status_message(), "tables \"e\" and \"f\" are looked up on other nodes"));
     assert_int_equal(placed(&s, model_text, "0-4:1:1@0 5-8:1:1@1", 3, 3, all_ranks), ST_INVALID);
     assert_non_null(strstr(status_message(), "lie on 2 nodes, and this job has 3"));
     assert_int_equal(placed(&s, model_text, "0-3:1:1@0 4-8:1:1@1", 2, 2, all_ranks), ST_INVALID);
@@ -80,27 +159,41 @@ struct drawn {
     uint32_t node_count, layer_count;
 };
 
-/* A plan whose stages lie on 2 to 4 nodes, that can be. */
-static void plan_draw(struct drawn *d, uint64_t *random)
+/* Writes nodes of a stage, one or several; returns them. */
+static uint32_t nodes_draw(char *to, size_t bytes, uint32_t node_count, bool is_shared, uint64_t *random)
+{
+    uint32_t nodes = 1u << draw(random, node_count);
+    for (uint32_t n = 0; n < node_count && is_shared; n++) nodes |= (uint32_t)(draw(random, 2) == 0) << n;
+    size_t used = 0;
+    for (uint32_t n = 0; n < node_count; n++)
+        if (nodes >> n & 1) used += (size_t)snprintf(to + used, bytes - used, used ? "+%u" : "%u", n);
+    return nodes;
+}
+
+/* A plan whose stages lie on 2 to 4 nodes, some on several if is_shared, that can be. */
+static void plan_draw(struct drawn *d, bool is_shared, uint64_t *random)
 {
     struct exchange_stages s;
     for (;;) {
-        bool cut[LAYERS_MAX] = {0}, has[4] = {0};
-        uint32_t first = 0;
+        bool cut[LAYERS_MAX] = {0}, has_several = false;
+        uint32_t first = 0, all = 0;
         size_t used = 0;
         d->node_count = 2 + (uint32_t)draw(random, 3);
         for (uint32_t l = 1; l < d->layer_count; l++) cut[l] = draw(random, 2) == 0;
         for (uint32_t l = 1; l <= d->layer_count; l++) {
             if (l < d->layer_count && !cut[l]) continue;
-            const uint32_t node = (uint32_t)draw(random, d->node_count), k = 1 + (uint32_t)draw(random, 2);
-            used += (size_t)snprintf(d->plan + used, sizeof d->plan - used, "%s%u-%u:%u:%u@%u", used ? " " : "", first,
-                                     l - 1, k, draw(random, 2) ? k : 1, node);
-            has[node] = true;
+            char on[16];
+            const uint32_t nodes = nodes_draw(on, sizeof on, d->node_count, is_shared && draw(random, 3), random),
+                           k = 1 + (uint32_t)draw(random, 2);
+            used += (size_t)snprintf(d->plan + used, sizeof d->plan - used, "%s%u-%u:%u:%u@%s", used ? " " : "", first,
+                                     l - 1, k, draw(random, 2) ? k : 1, on);
+            all |= nodes;
+            has_several |= (nodes & (nodes - 1)) != 0;
             first = l;
         }
-        bool is_whole = true;
-        for (uint32_t n = 0; n < d->node_count; n++) is_whole &= has[n];
-        if (!is_whole || placed(&s, text, d->plan, d->node_count, d->node_count, all_ranks) != ST_OK) continue;
+        if (all + 1 != 1u << d->node_count || has_several != is_shared ||
+            placed(&s, text, d->plan, d->node_count, d->node_count, all_ranks) != ST_OK)
+            continue;
         stages_free(&s);
         return;
     }
@@ -166,13 +259,13 @@ static void stages_compare(struct outcome expected, const struct drawn *d, bool 
 }
 
 /* Of `seeds` drawn plans, from seed `first` on. */
-static void assert_same(const char *const *set, uint32_t layer_count, uint64_t seeds, uint64_t first)
+static void assert_same(const char *const *set, bool is_shared, uint64_t seeds, uint64_t first)
 {
     const struct outcome expected = alone(set);
     for (uint64_t seed = first; seed < first + seeds; seed++) {
         uint64_t random = seed;
-        struct drawn d = {.layer_count = layer_count};
-        plan_draw(&d, &random);
+        struct drawn d = {.layer_count = 9};
+        plan_draw(&d, is_shared, &random);
         stages_open(&d, set, seed, NULL);
         for (uint64_t until = 1 + seed % 4; !runners[0].training.is_end; until += 2 + seed % 7) {
             nodes_run(until);
@@ -188,8 +281,36 @@ static void stages__any_plan__one_nodes_bytes(void **state)
 {
     (void)state;
     static const char *const bounded[] = {"train.clip_norm=0.01", NULL};
-    assert_same(NULL, 9, PLANS, 1);
-    assert_same(bounded, 9, PLANS, 100);
+    assert_same(NULL, false, PLANS, 1);
+    assert_same(bounded, false, PLANS, 100);
+}
+
+static void stages__some_on_several_nodes__one_nodes_bytes(void **state)
+{
+    (void)state;
+    static const char *const bounded[] = {"train.clip_norm=0.01", NULL};
+    assert_same(NULL, true, PLANS, 500);
+    assert_same(bounded, true, PLANS, 600);
+}
+
+/* Passes that end with a whole step, with a step of one example, behind a whole micro-batch, and at once. */
+static void stages__passes_of_any_length__one_nodes_bytes(void **state)
+{
+    (void)state;
+    static const uint64_t lengths[] = {96, 65, 38, 1};
+    char path[128];
+    data = path;
+    for (size_t k = 0; k < sizeof lengths / sizeof *lengths; k++) {
+        rows = lengths[k];
+        snprintf(path, sizeof path, "%s%u", fixture_path("rows"), (unsigned)rows);
+        fixture_data(path, 100, rows, NULL);
+        assert_same(NULL, true, PLANS, 700 + k);
+        text = tables_text;
+        assert_same(NULL, true, PLANS, 800 + k);
+        text = model_text;
+    }
+    data = data_path;
+    rows = DATA_ROWS;
 }
 
 static void stages__tables__one_nodes_bytes(void **state)
@@ -198,13 +319,15 @@ static void stages__tables__one_nodes_bytes(void **state)
     static const char *const bounded[] = {"train.clip_norm=0.01", NULL};
     static const char *const lives[] = {"emb.ttl=2", "emb.admit=2", "store.period=3", "wide.rows=60", NULL};
     text = tables_text;
-    assert_same(bounded, 9, PLANS, 300);
-    assert_same(lives, 9, PLANS, 400);
+    for (int is_shared = 0; is_shared < 2; is_shared++) {
+        assert_same(bounded, is_shared, PLANS, 300);
+        assert_same(lives, is_shared, PLANS, 400);
+    }
     text = model_text;
 }
 
 /* Begun by one plan, gone on with by another on other nodes, ended on one. */
-static void resumed_elsewhere(const char *const *set, uint64_t seed)
+static void resumed_elsewhere(const char *const *set, bool is_shared, uint64_t seed)
 {
     const struct outcome expected = alone(set);
     const char *saved = NULL;
@@ -214,7 +337,7 @@ static void resumed_elsewhere(const char *const *set, uint64_t seed)
     save_path = path;
     for (uint32_t steps = 3; steps <= 6; steps += 3) {
         struct drawn d = {.layer_count = 9};
-        plan_draw(&d, &random);
+        plan_draw(&d, is_shared, &random);
         stages_open(&d, set, seed, saved);
         nodes_run(steps);
         nodes_do(save_main);
@@ -238,8 +361,10 @@ static void stages__saved_and_resumed_elsewhere__one_nodes_bytes(void **state)
     static const char *const lives[] = {"emb.ttl=2",           "emb.admit=2",    "wide.admit=2",
                                         "wide.admit_by=bloom", "store.period=3", NULL};
     text = tables_text;
-    resumed_elsewhere(NULL, 1);
-    resumed_elsewhere(lives, 2);
+    for (int is_shared = 0; is_shared < 2; is_shared++) {
+        resumed_elsewhere(NULL, is_shared, 1);
+        resumed_elsewhere(lives, is_shared, 2);
+    }
     text = model_text;
 }
 
@@ -313,10 +438,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stages_place__all_are_there__as_the_plan_says),
         cmocka_unit_test(stages_place__some_are_lost__on_the_next_below),
+        cmocka_unit_test(stages_place__some_on_several_nodes__even_shares_of_lanes),
+        cmocka_unit_test(stages_are_even__all_on_all_nodes__yes),
         cmocka_unit_test(stages_place__cannot_be__says_why),
         cmocka_unit_test(reduce_place__slot_that_is_not_away__refused),
         cmocka_unit_test(reduce_place__slot_that_no_stage_sends__refused),
         cmocka_unit_test(stages__any_plan__one_nodes_bytes),
+        cmocka_unit_test(stages__some_on_several_nodes__one_nodes_bytes),
+        cmocka_unit_test(stages__passes_of_any_length__one_nodes_bytes),
         cmocka_unit_test(stages__tables__one_nodes_bytes),
         cmocka_unit_test(stages__saved_and_resumed_elsewhere__one_nodes_bytes),
     };

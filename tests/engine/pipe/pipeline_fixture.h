@@ -48,8 +48,8 @@ FIXTURE static int fixture_close(void **state)
 
 /* --- plans ------------------------------------------------------------------------------------ */
 
-/* The JSON of "0-3:2:2 4-10:1:1 +1": of each stage first layer - last layer : k : replicas, and behind them
- * "e" where these are emulated cards; at the end service cores. */
+/* The JSON of "0-3:2:2@0+1 4-10:1:1@0 +1": of each stage first layer - last layer : k : replicas, behind them
+ * "e" where these are emulated cards, and its nodes, if it has any; at the end service cores. */
 FIXTURE static void plan_json(char *text, size_t bytes, const char *notation)
 {
     size_t used = (size_t)snprintf(text, bytes,
@@ -65,10 +65,12 @@ FIXTURE static void plan_json(char *text, size_t bytes, const char *notation)
         used += (size_t)snprintf(text + used, bytes - used,
                                  "%s{\"first\": %u, \"last\": %u, \"type\": %d, \"k\": %u, \"replicas\": %u", comma,
                                  first, last, is_card, k, replicas);
-        if (*notation == '@')
-            used += (size_t)snprintf(text + used, bytes - used, ", \"node\": %lu", strtoul(notation + 1, NULL, 10));
-        used += (size_t)snprintf(text + used, bytes - used, "}");
-        notation += *notation == '@' ? strcspn(notation, " ") : 0;
+        const bool has_nodes = *notation == '@';
+        if (has_nodes) used += (size_t)snprintf(text + used, bytes - used, ", \"nodes\": [");
+        for (; *notation == '@' || *notation == '+'; notation += strcspn(notation + 1, "+ ") + 1)
+            used += (size_t)snprintf(text + used, bytes - used, "%s%lu", *notation == '+' ? ", " : "",
+                                     strtoul(notation + 1, NULL, 10));
+        used += (size_t)snprintf(text + used, bytes - used, has_nodes ? "]}" : "}");
         notation += *notation == ' ';
     }
     if (*notation == '+') service = (unsigned)atoi(notation + 1);
@@ -175,7 +177,7 @@ FIXTURE static status training_stages_place(struct training *t, struct reduce_op
                                            .rank_of = ranks};
     TRY(stages_place(&t->stages, &options));
     for (uint32_t s = 0; s < t->plan.stage_count; s++)
-        t->plan.stages[s].is_elsewhere = t->stages.node_of[s] != nodes->rank;
+        t->plan.stages[s].is_elsewhere = exchange_stage_lanes(&t->stages, s, nodes->rank).count == 0;
     nodes->stages = &t->stages;
     return ST_OK;
 }
@@ -233,6 +235,8 @@ FIXTURE static status training_open_parts(struct training *t, const char *text, 
                                 .model = &t->model,
                                 .training = true,
                                 .exchange = exchange_of_rows(exchange),
+                                .lanes = exchange_lanes(exchange),
+                                .is_by_step = exchange_shares_stages(exchange),
                                 .waves = exchange ? exchange->waves : NULL,
                                 .input_count = pipeline_input_count(t->pipeline),
                                 .epochs = t->settings.train_epochs,
