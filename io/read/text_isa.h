@@ -24,7 +24,8 @@ struct text_columns {
     uint32_t separator_count; /* columns - 1                                                                  */
     bool takes_quotes;        /* set by the caller: separators between two quotation marks are none       */
     /* [limit + TEXT_BEGIN_MORE]; columns beyond the limit are not kept. A line of `limit` columns at most has
-     * TEXT_PAD empty ones more, at its end, so that kernels may take sixteen columns where fewer are left. */
+     * TEXT_PAD beginnings more, all at its end, so that kernels may take sixteen columns where fewer are
+     * left: the first of these is an empty column, the others are none. */
     uint32_t *begin;
 };
 /* A block of 64 separators behind the last column that is kept. */

@@ -229,6 +229,13 @@ void feed_team_set(struct feed *feed, struct team *team, bool spins)
     (void)spins;
 }
 
+bool feed_has_step(const struct feed *feed, const struct input *input)
+{
+    (void)feed;
+    (void)input;
+    return true;
+}
+
 bool feed_is_cut(const struct feed *feed, const struct input *input)
 {
     (void)feed;
