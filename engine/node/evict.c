@@ -58,12 +58,16 @@ static bool bins_unpack(uint64_t *sum, const uint64_t *word, uint64_t words)
     return true;
 }
 
-/* Counts the own rows by the next digit, and tells all. */
+/* Counts the own rows by the next digit, and tells all. A node that owns none leaves its store alone, which
+ * its feed may be using. */
 static status bins_send(struct reduce *r)
 {
     struct evicting *e = &r->evicting;
     uint64_t *own = e->own[e->round % 2];
-    TRY(store_select_count(r->model->store, e->table, &e->select, own));
+    if (r->owned)
+        TRY(store_select_count(r->model->store, e->table, &e->select, own));
+    else
+        memset(own, 0, STORE_BINS * sizeof *own);
     const uint32_t words = bins_pack(e, own);
     e->is_counted = true;
     for (uint32_t n = 0; n < r->exchange.node_count; n++)
@@ -108,8 +112,10 @@ static status digit_end(struct reduce *r)
     e->round++;
     e->is_counted = false;
     if (!is_last) return ST_OK;
-    TRY(store_select_remove(r->model->store, e->table, &e->select));
-    r->own_rows[e->table] = store_row_count(r->model->store, e->table);
+    if (r->owned) {
+        TRY(store_select_remove(r->model->store, e->table, &e->select));
+        r->own_rows[e->table] = store_row_count(r->model->store, e->table);
+    }
     r->row_count[e->table] = e->select.row_count - e->select.gone;
     e->is_selecting = false;
     e->table++;

@@ -156,13 +156,17 @@ static void message_arrived(struct exchange_hops *of, uint32_t from, uint64_t ta
 void hops_admit(struct hops *h, const struct slot *slot)
 {
     const uint32_t lane = lane_of(h, slot);
+    /* On all paths first: a slot that is given below may leave on another path at once. */
     for (uint32_t i = 0; i < h->path_count; i++) {
         struct path *path = &h->paths[i];
         if (!exchange_has_lane(path->lanes, lane)) continue;
-        const uint32_t number = path->number++;
-        path->slot_number[slot->index] = number;
-        if (path->is_behind) continue;
-        path->slot_of[number % h->number_count] = slot->index;
+        path->slot_number[slot->index] = path->number++;
+        if (!path->is_behind) path->slot_of[path->slot_number[slot->index] % h->number_count] = slot->index;
+    }
+    for (uint32_t i = 0; i < h->path_count; i++) {
+        struct path *path = &h->paths[i];
+        if (path->is_behind || !exchange_has_lane(path->lanes, lane)) continue;
+        const uint32_t number = path->number - 1;
         /* Acquire and release, as in message_arrived(). */
         const uint32_t before =
             atomic_fetch_or_explicit(&path->shared_state[number % h->number_count], IS_ADMITTED, memory_order_acq_rel);
@@ -317,7 +321,7 @@ static void hops_layout(struct hops *h, struct layout *l)
     LAYOUT_TAKE(l, h->of_exchange.sends, sends);
     LAYOUT_TAKE(l, h->of_exchange.waiting, h->o.exchange->node_count);
     for (uint32_t n = 0; n < h->o.exchange->node_count; n++)
-        ring_layout(l->arena ? &h->of_exchange.waiting[n] : NULL, l, sends, RING_MANY);
+        ring_layout(l->arena ? &h->of_exchange.waiting[n] : NULL, l, sends ? sends : 1, RING_MANY);
 }
 
 /* The lanes that both have. */

@@ -202,7 +202,7 @@ plan() { python3 "$root/tests/e2e/make_plan.py" "$@"; }
 plan two.json '0-1:1:1@0 2-4:1:1@1' && plan three.json '0-0:1:1@1 1-2:2:2@2 3-4:1:1@0'
 plan front.json '0-1:1:1@0+1+2 2-2:1:1@1+2 3-4:1:1@0' && plan even.json '0-1:1:1@0+1 2-4:1:1@0+1'
 plan dense3.json '0-1:1:1@0+1+2 2-3:1:1@1' && plan ends.json '0-1:1:1@0 2-4:1:1@0+1' &&
-    plan tied.json '0-0:1:1@0+1 1-2:1:1@1 3-4:1:1@0'
+    plan tied.json '0-0:1:1@0+1 1-2:1:1@1 3-4:1:1@0' && plan alone.json '0-1:1:1@0 2-4:1:1@0'
 staged() { # its figures, too, which node 1 has, and node 0 says
     launched_same tables 3 tables.bin --plan three.json --share --set checkpoint.every=50 &&
         says 'nodes    3, which have the stages that the plan gives them' || return 1
@@ -213,6 +213,8 @@ staged() { # its figures, too, which node 1 has, and node 0 says
             --plan two.json --share && figures_same && [ ! -s err ]
 }
 check 'stages on nodes: the bytes and figures of one node' staged
+check 'all of them on the only node, with which no other exchanges slots' \
+    launched_same tables 1 tables.bin --plan alone.json --share
 shared() { # stages on several nodes: rows and parameters by lanes; one that is even has lanes of all stages
     launched_same tables 3 tables.bin --plan front.json --share --set checkpoint.every=50 &&
         says 'nodes    3, which have the stages that the plan gives them' && says 'nodes       1      0-1' || return 1
