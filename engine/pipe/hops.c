@@ -166,7 +166,7 @@ void hops_admit(struct hops *h, const struct slot *slot)
     for (uint32_t i = 0; i < h->path_count; i++) {
         struct path *path = &h->paths[i];
         if (path->is_behind || !exchange_has_lane(path->lanes, lane)) continue;
-        const uint32_t number = path->number - 1;
+        const uint32_t number = path->slot_number[slot->index];
         /* Acquire and release, as in message_arrived(). */
         const uint32_t before =
             atomic_fetch_or_explicit(&path->shared_state[number % h->number_count], IS_ADMITTED, memory_order_acq_rel);

@@ -458,9 +458,8 @@ static status forward_job(struct pipeline *p, struct feed *feed, bool (*tick)(vo
 
 status pipeline_check(struct pipeline *p)
 {
-    if (p->kept == NULL || (p->hops == NULL && p->kept->batch.example_count == 0) ||
-        pipeline_entry(p, &p->kept->batch) == p->stage_count)
-        return ST_OK;
+    if (p->kept == NULL || p->kept->batch.example_count == 0) return ST_OK;
+    if (pipeline_entry(p, &p->kept->batch) == p->stage_count) return ST_OK;
     const struct micro_batch *m = &p->kept->batch;
     const uint32_t lane = batch_lane_of(graph_batch(p->graph), m->micro_index);
     const bool looks_up = p->check_look && exchange_has_lane(p->exchange->rows.lanes, lane);

@@ -4,13 +4,11 @@
 
 #include <string.h>
 
+#include "io/isa/kernel_name.h"
+
 #if defined(__AVX512VBMI2__)
 #include <immintrin.h>
 #endif
-
-#define PASTE(name, isa)  name##_##isa
-#define EXPAND(name, isa) PASTE(name, isa)
-#define KERNEL(name)      EXPAND(name, ISA)
 
 #define SPREAD(type)                                                                                                   \
     const type *entry = column->entry;                                                                                 \

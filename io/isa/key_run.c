@@ -23,20 +23,17 @@
 
 #include <string.h>
 
+#include "io/isa/kernel_name.h"
+
 #if defined(__AVX2__)
 #include <immintrin.h>
 #endif
 
-#define PASTE(name, isa)  name##_##isa
-#define EXPAND(name, isa) PASTE(name, isa)
-#define KERNEL(name)      EXPAND(name, ISA)
-#define ALWAYS_INLINE     static inline __attribute__((always_inline))
-
-#define BLOCK             32u
-#define LOOK_BLOCKS       3u
-#define FETCH_BLOCKS      4u
-#define LOOK_AHEAD        (LOOK_BLOCKS * BLOCK)
-#define FETCH_AHEAD       (FETCH_BLOCKS * BLOCK)
+#define BLOCK        32u
+#define LOOK_BLOCKS  3u
+#define FETCH_BLOCKS 4u
+#define LOOK_AHEAD   (LOOK_BLOCKS * BLOCK)
+#define FETCH_AHEAD  (FETCH_BLOCKS * BLOCK)
 /* With a home: blocks between two looks at transfers under way; a ticket takes longer than a transfer. */
 #define POLL_BLOCKS 2u
 

@@ -4,11 +4,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "io/isa/kernel_name.h"
 #include "io/net/frame.h"
-
-#define PASTE(name, isa)  name##_##isa
-#define EXPAND(name, isa) PASTE(name, isa)
-#define KERNEL(name)      EXPAND(name, ISA)
 
 uint64_t KERNEL(frame_check)(uint64_t number, const struct iovec *parts, uint32_t part_count)
 {

@@ -6,16 +6,12 @@
 
 #include <string.h>
 
+#include "io/isa/kernel_name.h"
 #include "io/read/reader_internal.h"
 
 #if defined(__AVX2__)
 #include <immintrin.h>
 #endif
-
-#define PASTE(name, isa)  name##_##isa
-#define EXPAND(name, isa) PASTE(name, isa)
-#define KERNEL(name)      EXPAND(name, ISA)
-#define ALWAYS_INLINE     static inline __attribute__((always_inline))
 
 /* --- sixty-four bytes -------------------------------------------------------------------------- */
 
