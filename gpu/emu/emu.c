@@ -316,7 +316,7 @@ static status block_run(struct emu *e)
             TRY(block_look(e));
             continue;
         }
-        const uint32_t drawn = (uint32_t)(draw_next(e) % e->runs_count);
+        const uint32_t drawn = (uint32_t)((draw_next(e) >> 32) * e->runs_count >> 32);
         struct emu_fiber *f = &e->fiber[e->runs[drawn]];
         e->runs[drawn] = e->runs[--e->runs_count];
         fiber_run(e, f);

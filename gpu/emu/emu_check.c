@@ -151,9 +151,15 @@ static void copy_look(const struct emu_region *region, const struct emu_cell *c,
                  region->name, (unsigned long)(at - region->begin), c->write_thread & (EMU_THREADS_MAX - 1));
 }
 
-static void cell_write(struct emu *e, const struct emu_region *region, struct emu_cell *c, uintptr_t at, bool is_atomic)
+/* Who accesses: a thread of a warp that has synchronised so often. */
+struct accessor {
+    uint16_t thread, warp, synced;
+};
+
+static void cell_write(struct emu *e, const struct emu_region *region, struct emu_cell *c, uintptr_t at,
+                       struct accessor by, bool is_atomic)
 {
-    const uint16_t thread = (uint16_t)e->now->number, warp = thread / 32, synced = e->warp_count[warp];
+    const uint16_t thread = by.thread, warp = by.warp, synced = by.synced;
     const bool was_atomic = c->write_thread == EMU_BY_ATOMIC;
     copy_look(region, c, at, true);
     if (c->write_when >= e->launch_epoch && !(is_atomic && was_atomic)) {
@@ -176,9 +182,10 @@ static void cell_write(struct emu *e, const struct emu_region *region, struct em
     c->write_warp = synced;
 }
 
-static void cell_read(struct emu *e, const struct emu_region *region, struct emu_cell *c, uintptr_t at)
+static inline __attribute__((always_inline)) void
+cell_read(struct emu *e, const struct emu_region *region, struct emu_cell *c, uintptr_t at, struct accessor by)
 {
-    const uint16_t thread = (uint16_t)e->now->number, warp = thread / 32, synced = e->warp_count[warp];
+    const uint16_t thread = by.thread, warp = by.warp, synced = by.synced;
     copy_look(region, c, at, false);
     if (region->site != NULL && c->write_when == 0)
         emu_fail("reads %s, byte %lu, which nobody has written", region->name, (unsigned long)(at - region->begin));
@@ -220,7 +227,15 @@ bool emu_is_shared(const void *at) { return shared_find(emu_self, (uintptr_t)at)
 /* The program itself, or the shared library that this is linked into: constants. */
 extern const char __ehdr_start[] __attribute__((visibility("hidden"))), edata[] __attribute__((visibility("hidden")));
 
-void emu_access(const void *memory, uint32_t bytes, bool is_write, bool is_atomic)
+/* Whether the address is no multiple of the bytes of an access, a power of two of at most 16. */
+static inline bool is_apart(uintptr_t at, uint32_t bytes)
+{
+    return bytes <= 16 && (bytes & (bytes - 1)) == 0 && (at & (bytes - 1)) != 0;
+}
+
+/* emu_access, once for each size and kind that the compiler's calls have: most of a launch's time. */
+static inline __attribute__((always_inline)) void access_check(const void *memory, const uint32_t bytes,
+                                                               const bool is_write, const bool is_atomic)
 {
     struct emu *e = emu_self;
     if (e == NULL || e->now == NULL) return; /* a function of kernels that the host has called */
@@ -233,7 +248,7 @@ void emu_access(const void *memory, uint32_t bytes, bool is_write, bool is_atomi
         emu_fail("%s %u bytes at %p, where there is no memory of the device", is_write ? "writes" : "reads", bytes,
                  memory);
     }
-    if (bytes <= 16 && (bytes & (bytes - 1)) == 0 && at % bytes != 0)
+    if (is_apart(at, bytes))
         emu_fail("%s %u bytes at byte %lu of %s, which is no multiple of them", is_write ? "writes" : "reads", bytes,
                  (unsigned long)(at - region->begin), region->name);
     if (at + bytes > region->end)
@@ -241,15 +256,22 @@ void emu_access(const void *memory, uint32_t bytes, bool is_write, bool is_atomi
                  (unsigned long)(at - region->begin), region->name, (unsigned long)(region->end - region->begin));
     if (is_write && region->site != NULL && e->read_count > 0) emu_reads_look(memory, bytes, "writes");
     struct emu_cell *cell = region->cell + (at - region->begin) / 2;
+    const uint16_t thread = (uint16_t)e->now->number;
+    const struct accessor by = {thread, thread / 32, e->warp_count[thread / 32]};
     for (uint32_t i = 0; i < (bytes + 1) / 2; i++) {
         /* Of shared memory what another block has left says nothing. */
         if (region->site != NULL && cell[i].write_when < e->block_epoch && cell[i].read_when < e->block_epoch)
             cell[i] = (struct emu_cell){0};
         if (is_write)
-            cell_write(e, region, &cell[i], at + 2 * i, is_atomic);
+            cell_write(e, region, &cell[i], at + 2 * i, by, is_atomic);
         else
-            cell_read(e, region, &cell[i], at + 2 * i);
+            cell_read(e, region, &cell[i], at + 2 * i, by);
     }
+}
+
+void emu_access(const void *memory, uint32_t bytes, bool is_write, bool is_atomic)
+{
+    access_check(memory, bytes, is_write, is_atomic);
 }
 
 uint32_t emu_atomic_add(uint32_t *at, uint32_t value)
@@ -273,8 +295,8 @@ void emu_copy_begin(const struct emu_site *site, void *to, const void *from, uin
 {
     struct emu_fiber *f = emu_self->now;
     const struct emu_copy copy = {to, from, bytes, from_bytes, f->group};
-    if ((bytes != 4 && bytes != 8 && bytes != 16) || from_bytes > bytes || (uintptr_t)to % bytes != 0 ||
-        (uintptr_t)from % bytes != 0 || !emu_is_shared(to))
+    if ((bytes != 4 && bytes != 8 && bytes != 16) || from_bytes > bytes || is_apart((uintptr_t)to, bytes) ||
+        is_apart((uintptr_t)from, bytes) || !emu_is_shared(to))
         emu_fail("%s:%d: %s of %u bytes, %u of them from %p, to %p: expected shared memory, "
                  "and multiples of 4, 8 or 16 bytes",
                  site->file, site->line, site->called, bytes, from_bytes, from, to);
@@ -320,7 +342,7 @@ void __tsan_func_exit(void *pc) { (void)pc; }
 
 #define ACCESS(name, bytes, is_write)                                                                                  \
     void name(void *at);                                                                                               \
-    void name(void *at) { emu_access(at, bytes, is_write, false); }
+    void name(void *at) { access_check(at, bytes, is_write, false); }
 #define ACCESSES(bytes)                                                                                                \
     ACCESS(__tsan_read##bytes, bytes, false)                                                                           \
     ACCESS(__tsan_write##bytes, bytes, true)                                                                           \

@@ -151,14 +151,15 @@ check 'a table in one stage' heterps "$folder/twice.bin" --data "$data" --plan "
 # --- quality ----------------------------------------------------------------------------------------------------------
 
 # One seed at a million rows: an AUC differs by 0.001 from seed to seed there, whatever the synchronisation.
-# tests/quality/wsp.sh by itself holds the mean of three seeds at two million to 0.003.
+# tests/quality/wsp.sh by itself holds the mean of three seeds at two million to 0.003. asp has three times as much:
+# on a busy machine it has missed 2.5 updates of the other pipeline in the mean, and lost 0.006.
 if [ $sanitized = yes ]; then
     skip 'AUC of wsp and asp' 'a sanitizer is too slow, and changes no number'
 else
     sh tests/quality/wsp.sh 1000000 1 0.006 >"$folder/quality" 2>&1
     grep '^#' "$folder/quality"
     for sync in wsp asp; do
-        check "$sync at 1,000,000 rows: AUC no more than 0.006 below bsp's" grep -q "^ok .* $sync" "$folder/quality"
+        check "$sync at 1,000,000 rows: AUC near bsp's" grep -q "^ok .* $sync" "$folder/quality"
     done
 fi
 finish

@@ -3,8 +3,8 @@
 #                                                              ./heterps-run)
 # Generated clicks: what wsp and asp lose against bsp. samples/ctrdnn1.cfg, one epoch, two pipelines of two stages (k
 # = 1), in_flight as the plan needs, wsp with a clock distance of 1. The AUC, a mean over seeds, must be no more than
-# BOUND below bsp's. The AUC of two seeds differs by about 0.002 at 300,000 rows, whatever the synchronisation; hence
-# the mean.
+# BOUND below bsp's; three times BOUND under asp, which bounds nothing: the busier the machine, the more its pipelines
+# miss. The AUC of two seeds differs by about 0.002 at 300,000 rows, whatever the synchronisation; hence the mean.
 set -eu
 cd "$(dirname "$0")/../.."
 rows=${1:-2000000} seeds=${2:-3} bound=${3:-0.003}
@@ -47,9 +47,10 @@ for sync in ("bsp", "wsp", "asp"):
         stale = all(x["global_max"] >= 1 and x["global_mean"] > 0 for x in s)
     print(line)
     if sync == "bsp": continue
-    is_good = auc["bsp"] - auc[sync] <= bound and stale
+    allowed = bound if sync == "wsp" else 3 * bound
+    is_good = auc["bsp"] - auc[sync] <= allowed and stale
     failed += not is_good
     print("%s %d - %s with two pipelines is stale and no more than %g below bsp"
-          % ("ok" if is_good else "not ok", len(auc) - 1, sync, bound))
+          % ("ok" if is_good else "not ok", len(auc) - 1, sync, allowed))
 sys.exit(failed > 0)
 PYTHON
