@@ -4,7 +4,7 @@
 #   release  optimised, stripped, fully static (default)      debug  -O1 -g, static
 #   asan     AddressSanitizer and UndefinedBehaviorSanitizer  tsan   ThreadSanitizer
 #   deps     installs the Debian packages that are missing
-#   test     builds and runs every test, or TESTS=PATTERN; MODE=asan|tsan
+#   test     builds and runs every test, or TESTS=PATTERN, and not BUT=PATTERN; MODE=asan|tsan
 #   tests    builds what `test` does, and runs nothing
 #   fuzz     builds everything with clang (CLANG, default clang), and runs each target of tests/fuzz under
 #            libFuzzer for FUZZ_SECONDS (1)
@@ -342,7 +342,7 @@ build_programs() {
 # The tests' sources whose programs run: all; for ./build.sh test, those that TESTS matches as in tests/run.sh.
 wanted() {
     if [ "$verb" = test ]; then
-        sed -e "s|^|$out/|" -e 's/\.c$//' | grep -E "${TESTS:-.}" | sed -e "s|^$out/||" -e 's/$/.c/'
+        sed -e "s|^|$out/|" -e 's/\.c$//' | grep -E "${TESTS:-.}" | grep -Ev "${BUT:-^$}" | sed -e "s|^$out/||" -e 's/$/.c/'
     else
         cat
     fi

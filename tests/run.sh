@@ -1,7 +1,7 @@
 #!/bin/sh
-# Usage: [TESTS=PATTERN] sh tests/run.sh BUILD_DIR PROGRAM...
+# Usage: [TESTS=PATTERN] [BUT=PATTERN] sh tests/run.sh BUILD_DIR PROGRAM...
 # Runs every test program named and every tests/*/test_*.sh whose path matches the extended regular expression
-# PATTERN, each within its time limit, and counts. As many run at a time as there are processors; beside them,
+# TESTS and not BUT, each within its time limit, and counts. As many run at a time as there are processors; beside them,
 # one by one, those that tests/waiting lists, which hardly compute; behind them, one by one, those of
 # tests/alone.
 # A program prints TAP ("ok 1 - name", "not ok 2 - name", "ok 3 - name # SKIP why"); one that dies without saying
@@ -66,7 +66,7 @@ mkdir -p "$out/logs"
 : >"$out/alone"
 : >"$out/waiting"
 for test in "$@" $(find tests -name 'test_*.sh' | sort); do
-    echo "$test" | grep -Eq "$pattern" || continue
+    echo "$test" | grep -E "$pattern" | grep -Eqv "${BUT:-^$}" || continue
     source=${test#"$out"/}
     case $source in
     *.sh) ;;

@@ -267,11 +267,11 @@ check 'rows come and go' life
 progress_same() { # what is told within a training, by a clock, one node finds behind as many steps
     rm -f long.tsv
     for i in 1 2 3 4 5 6 7 8; do cat data.tsv; done >long.tsv
-    launched 0 3 tables.bin --data long.tsv --log json --set train.epochs=40 \
+    launched 0 3 tables.bin --data long.tsv --log json --set train.epochs=16 \
         --set train.progressive=900 --lanes 3,5,0 || return 1
     grep '"event":"progress"' out | sed 's/.*"step":\([0-9]*\).*"window"/\1 "window"/' >told
     [ "$(wc -l <told)" -gt 1 ] && read -r step figures <told || { cat told; return 1; }
-    runs 0 "$h" tables.bin --data long.tsv --log json --set train.epochs=40 --set train.progressive=900 \
+    runs 0 "$h" tables.bin --data long.tsv --log json --set train.epochs=16 --set train.progressive=900 \
         --threads 1 --set train.steps_max=$step &&
         [ "$(grep '"event":"progress"' out | tail -1 | sed 's/.*"window"/"window"/')" = "$figures" ] ||
         { echo "step $step: $figures"; grep progress out | tail -1; return 1; }

@@ -61,7 +61,7 @@ CFG
 words=$(sed -n 's/^vocabulary *words: *\([0-9,]*\) words.*/\1/p' compile.log | tr -d ,)
 "$h" compile full.cfg -o full.bin --set "words.path=$text/valid.txt" --set "logits.units=${words:-1}" -q || exit 1
 for net in nce full; do
-    "$h" $net.bin --data "$text/valid.txt" --eval "$text/test.txt" --log json --set train.epochs=${EPOCHS:-2} \
+    "$h" $net.bin --data "$text/valid.txt" --eval "$text/test.txt" --log json --set train.epochs=${EPOCHS:-1} \
         --set store.ram=64MiB >$net.log || { not_ok "$net trains on real text"; finish; }
 done
 python3 - nce.log full.log "$text" <<'PYTHON' >verdict

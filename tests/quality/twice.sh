@@ -1,9 +1,9 @@
 #!/bin/sh
 # Usage: sh tests/quality/twice.sh [PROGRAM]
 # Builds the checked-out commit twice, in two new directories of different names, and compares the programs byte by
-# byte. With the PROGRAM that ./build.sh has made of this commit it builds once, and takes the kernels of cards from
-# build/release/fatbin, which are nvcc's work. Prints their SHA-256. Exit status 1 if they differ; 77 with a sentence
-# if PROGRAM cannot be the commit's.
+# byte. With the PROGRAM that ./build.sh has made of this commit it builds once, and takes from build/release what
+# compiles longest: the kernels of cards, which are nvcc's work, and those of processors. Prints their SHA-256. Exit
+# status 1 if they differ; 77 with a sentence if PROGRAM cannot be the commit's.
 set -eu
 cd "$(dirname "$0")/../.."
 tree=$PWD
@@ -21,9 +21,12 @@ fi
 for name in $made; do
     mkdir -p "$(dirname "$work/$name")"
     git clone -q "$tree" "$work/$name"
-    if [ $# -gt 0 ] && [ -d build/release/fatbin ]; then
-        mkdir -p "$work/$name/build/release/fatbin"
-        cp build/release/fatbin/* "$work/$name/build/release/fatbin" # younger than the sources, so nothing to do
+    if [ $# -gt 0 ]; then # younger than the sources and their flags, so nothing to do
+        mkdir -p "$work/$name/build/release"
+        cp build/release/flags "$work/$name/build/release"
+        for kernels in fatbin engine/device/cpu/isa; do
+            [ ! -d build/release/$kernels ] || (cd build/release && tar c $kernels) | tar xm -C "$work/$name/build/release"
+        done
     fi
     (cd "$work/$name" && ./build.sh release | tail -1)
 done
