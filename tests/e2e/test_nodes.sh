@@ -613,7 +613,7 @@ alone() { # of two nodes one never comes: the other trains longer than cluster.p
         --rank 0 --out alone.model --set cluster.connect=1 --set cluster.timeout=1 \
         --set cluster.progress=1 --set train.epochs="$1" && says 'begins without node 1'
 }
-check 'one of two nodes, for longer than cluster.progress' alone "$(scaled 150)"
+check 'one of two nodes, for longer than cluster.progress' alone "$(scaled 60)"
 
 # --- wrong starts -----------------------------------------------------------------------------------------------------
 
