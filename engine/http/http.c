@@ -58,7 +58,7 @@ struct connection {
     int fd;
     uint64_t owes_since; /* the sweep since which the client owes something; 0: nothing */
     bool is_asking;      /* its request is worked on                                    */
-    size_t held;         /* bytes in its buffers                                        */
+    size_t held;         /* bytes in its buffers; and of a request, until it is whole   */
 };
 
 struct http {
@@ -105,16 +105,21 @@ static void held_add(struct connection *c, size_t added, size_t taken)
     c->http->held += added - taken;
 }
 
-/* Bytes of a request have come, or the server has taken some. */
+/* Bytes of a request that a connection may hold: those of the largest. */
+static size_t request_max(const struct http *h) { return h->options.body_max + 2 * (size_t)HEADERS_BYTES; }
+
+/* Bytes of a request have come. What libevent takes, as each chunk of a body, it keeps until the request is
+ * whole; of one that is too large it keeps nothing. */
 static void on_input(struct evbuffer *buffer, const struct evbuffer_cb_info *info, void *context)
 {
     struct connection *c = context;
-    held_add(c, info->n_added, info->n_deleted);
+    const size_t room = c->held < request_max(c->http) ? request_max(c->http) - c->held : 0;
+    held_add(c, info->n_added < room ? info->n_added : room, 0);
     if (info->n_added && c->owes_since == 0 && !c->is_asking) c->owes_since = c->http->sweeps;
     /* In the middle of a request no answer could say why. A request longer than its largest body and headers
      * is a line of a chunk without an end, for which libevent looks from the first byte each time. */
     if ((c->http->held > c->http->options.held_max && c->held > HELD_FREE_BYTES) ||
-        evbuffer_get_length(buffer) > c->http->options.body_max + 2 * (size_t)HEADERS_BYTES)
+        evbuffer_get_length(buffer) > request_max(c->http))
         shutdown(c->fd, SHUT_RDWR);
 }
 
@@ -122,6 +127,14 @@ static void on_output(struct evbuffer *buffer, const struct evbuffer_cb_info *in
 {
     (void)buffer;
     held_add(context, info->n_added, info->n_deleted);
+}
+
+/* The request is whole, and its handler's: the buffers have what is left. */
+static void held_settle(struct connection *c)
+{
+    held_add(c,
+             evbuffer_get_length(bufferevent_get_input(c->bev)) + evbuffer_get_length(bufferevent_get_output(c->bev)),
+             c->held);
 }
 
 static void listener_set(struct http *h)
@@ -262,6 +275,7 @@ static void on_request(struct evhttp_request *request, void *context)
         c->owes_since = 0;
         c->is_asking = true;
         h->asking++;
+        held_settle(c);
     }
     h->is_handling = true;
     h->options.handle(h->options.context, request);
@@ -470,6 +484,8 @@ static status server_open(struct http *h)
     evhttp_set_allowed_methods(h->server, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST);
     evhttp_set_max_headers_size(h->server, HEADERS_BYTES);
     evhttp_set_max_body_size(h->server, (ev_ssize_t)o->body_max);
+    /* Reads the rest of a body that is too large: else its client finds the connection cut, and no answer. */
+    (void)evhttp_set_flags(h->server, EVHTTP_SERVER_LINGERING_CLOSE);
     /* One timeout for all connections: libevent then needs no heap of times. */
     const struct timeval *idle = event_base_init_common_timeout(o->base, &(struct timeval){.tv_sec = o->idle_s});
     if (idle == NULL) FAIL(MEMORY, "no memory for a server");

@@ -176,6 +176,18 @@ void desk_give_back(struct desk *d, struct answers *a)
 
 uint32_t desk_ask_count(const struct desk *d) { return d->options.ask_max - d->spare_count; }
 
+void desk_clear(struct desk *d, void (*drop)(void *owner))
+{
+    for (uint32_t i = 0; i < d->options.ask_max; i++) {
+        struct ask *ask = &d->asks[i];
+        if (ask->text == NULL) continue;
+        free(ask->text);
+        ask->text = NULL;
+        d->spare[d->spare_count++] = i;
+        drop(ask->owner);
+    }
+}
+
 /* --- the reader's ----------------------------------------------------------------------------- */
 
 const struct reader_texts *desk_texts(struct desk *d) { return &d->texts; }

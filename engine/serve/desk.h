@@ -89,6 +89,8 @@ bool desk_take(struct desk *desk, struct answers **answers);
 void desk_give_back(struct desk *desk, struct answers *answers);
 /* Texts on the desk. */
 uint32_t desk_ask_count(const struct desk *desk);
+/* When reader and answerer have ended: takes all texts from the desk; nobody will answer them. */
+void desk_clear(struct desk *desk, void (*drop)(void *owner));
 
 /* --- the reader's ----------------------------------------------------------------------------- */
 

@@ -16,9 +16,9 @@
 
 /* --- answers ---------------------------------------------------------------------------------- */
 
-static void reply_error(struct server *s, struct evhttp_request *request, int code, const char *format, ...)
+static void reply_error(struct http *http, struct evhttp_request *request, int code, const char *format, ...)
     PRINTF_LIKE(4, 5);
-static void reply_error(struct server *s, struct evhttp_request *request, int code, const char *format, ...)
+static void reply_error(struct http *http, struct evhttp_request *request, int code, const char *format, ...)
 {
     char why[2048];
     struct evbuffer *body = evbuffer_new();
@@ -31,7 +31,7 @@ static void reply_error(struct server *s, struct evhttp_request *request, int co
         inference_text_put(body, why, strlen(why));
         evbuffer_add_printf(body, "}\n");
     }
-    http_reply(s->http, request, code, JSON_TYPE, body);
+    http_reply(http, request, code, JSON_TYPE, body);
     if (body) evbuffer_free(body);
 }
 
@@ -80,7 +80,7 @@ static void model_tell(struct server *s, struct served *m, struct evhttp_request
     uint32_t count;
     struct inference_output *outputs = outputs_make(m, &count);
     if (to == NULL || outputs == NULL) {
-        reply_error(s, request, 500, "no memory for an answer");
+        reply_error(s->http, request, 500, "no memory for an answer");
     } else {
         evbuffer_add_printf(to, "{\"name\":\"%s\",\"versions\":[\"%s\"],\"platform\":\"heterps\",\"inputs\":[", m->name,
                             m->version->name);
@@ -136,13 +136,13 @@ static void infer_finish(struct server *s, struct request *r, const struct ask *
     char length[32];
     size_t bytes;
     if (ask->bad_count) {
-        reply_error(s, r->http, 400, "example %" PRIu64 ": %s", ask->bad_line - names, ask->why);
+        reply_error(s->http, r->http, 400, "example %" PRIu64 ": %s", ask->bad_line - names, ask->why);
         return;
     }
     const char *text = lines_text(r->lines, &bytes);
     const uint64_t count = text ? lines_count(text, bytes) : 0;
     if (text && count != inferring->inference.example_count) {
-        reply_error(s, r->http, 400, "expected a prediction for each of %u examples, found %" PRIu64,
+        reply_error(s->http, r->http, 400, "expected a prediction for each of %u examples, found %" PRIu64,
                     inferring->inference.example_count, count);
         return;
     }
@@ -157,7 +157,7 @@ static void infer_finish(struct server *s, struct request *r, const struct ask *
         request_headers(r, ask);
         http_reply(s->http, r->http, 200, has_binary ? "application/octet-stream" : JSON_TYPE, json);
     } else {
-        reply_error(s, r->http, 500, "no memory for an answer");
+        reply_error(s->http, r->http, 500, "no memory for an answer");
     }
     if (json) evbuffer_free(json);
     if (binary) evbuffer_free(binary);
@@ -190,17 +190,21 @@ static status infer_read(struct served *m, struct evhttp_request *request, struc
 
 static void infer(struct server *s, struct served *m, struct evhttp_request *request)
 {
+    if (request_is_packed(s, request, reply_error)) return;
     struct inferring *inferring = calloc(1, sizeof *inferring);
     struct evbuffer *lines = evbuffer_new();
     const status st = inferring && lines ? infer_read(m, request, inferring, lines) : ST_MEMORY;
     if (st == ST_OK) {
         learn_keep(m, inferring->inference.id, lines);
-        request_put(
-            s, m, request, lines,
-            (struct request_end){
-                .finish = infer_finish, .detail = inferring, .detail_free = inferring_free, .wants.each = true});
+        request_put(s, m, request, lines,
+                    (struct request_end){.finish = infer_finish,
+                                         .wrong = reply_error,
+                                         .detail = inferring,
+                                         .detail_free = inferring_free,
+                                         .wants.each = true});
     } else {
-        reply_error(s, request, st == ST_MEMORY ? 503 : 400, "%s", inferring && lines ? status_message() : "no memory");
+        reply_error(s->http, request, st == ST_MEMORY ? 503 : 400, "%s",
+                    inferring && lines ? status_message() : "no memory");
         if (inferring) inferring_free(inferring);
     }
     if (lines) evbuffer_free(lines);
@@ -221,12 +225,12 @@ static void top(struct server *s, struct served *m, struct evhttp_request *reque
     const char *query = evhttp_uri_get_query(evhttp_request_get_evhttp_uri(request));
     uint64_t k = servant_setup(m->version->servant)->settings.eval_top;
     if (max == 0)
-        reply_error(s, request, 404, "this model predicts no words of a vocabulary");
+        reply_error(s->http, request, 404, "this model predicts no words of a vocabulary");
     else if (query && (strncmp(query, "k=", 2) != 0 || !cfg_parse_u64(query + 2, &k) || k < 1 || k > max))
-        reply_error(s, request, 400, "expected ?k=1 to ?k=%u, found ?%.40s", max, query);
-    else
+        reply_error(s->http, request, 400, "expected ?k=1 to ?k=%u, found ?%.40s", max, query);
+    else if (!request_is_packed(s, request, reply_error))
         request_put(s, m, request, evhttp_request_get_input_buffer(request),
-                    (struct request_end){.finish = top_finish, .wants.top = (uint32_t)k});
+                    (struct request_end){.finish = top_finish, .wrong = reply_error, .wants.top = (uint32_t)k});
 }
 
 /* --- dispatch --------------------------------------------------------------------------------- */
@@ -249,13 +253,13 @@ static void model_route(struct server *s, const char *path, bool is_post, struct
     char part[128];
     struct served *m = part_next(&path, part) ? server_model(s, part) : NULL;
     if (m == NULL) {
-        reply_error(s, request, 404, "there is no model of this name");
+        reply_error(s->http, request, 404, "there is no model of this name");
         return;
     }
     if (strncmp(path, "versions/", 9) == 0) {
         path += 9;
         if (!part_next(&path, part) || strcmp(part, m->version->name) != 0) {
-            reply_error(s, request, 404, "this version is not served; it is %s", m->version->name);
+            reply_error(s->http, request, 404, "this version is not served; it is %s", m->version->name);
             return;
         }
     }
@@ -268,7 +272,7 @@ static void model_route(struct server *s, const char *path, bool is_post, struct
     else if (strcmp(path, "top") == 0 && is_post)
         top(s, m, request);
     else
-        reply_error(s, request, 404, "there is nothing here; GET a model, GET its ready, POST its infer or top");
+        reply_error(s->http, request, 404, "there is nothing here; GET a model, GET its ready, POST its infer or top");
 }
 
 void infer_route(struct server *s, const char *path, struct evhttp_request *request)
@@ -283,5 +287,5 @@ void infer_route(struct server *s, const char *path, struct evhttp_request *requ
     else if (strncmp(path, "/models/", 8) == 0)
         model_route(s, path + 8, is_post, request);
     else
-        reply_error(s, request, 404, "there is nothing here");
+        reply_error(s->http, request, 404, "there is nothing here");
 }

@@ -184,7 +184,7 @@ static bool learns(struct server *s, const struct served *m, struct evhttp_reque
 void learn_post(struct server *s, struct served *m, struct evhttp_request *request)
 {
     char id[LEARN_ID_BYTES], after[24];
-    if (!learns(s, m, request) || request_is_packed(s, request)) return;
+    if (!learns(s, m, request) || request_is_packed(s, request, http_reply_text)) return;
     const enum said said = query_get(request, "id", id, sizeof id);
     if (s->is_draining)
         http_reply_text(s->http, request, 503, "the server is ending");

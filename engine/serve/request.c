@@ -10,6 +10,8 @@
 
 /* The thread rings desks when it has read all that has come, and at the latest after this many puts. */
 #define PUTS_MAX 64u
+/* Bytes of an answer for which there is always room. */
+#define ANSWER_FREE_BYTES ((size_t)64 << 10)
 
 void request_drop(void *request)
 {
@@ -52,10 +54,18 @@ static char *text_take(struct evbuffer *from, size_t bytes)
     return text;
 }
 
-static void refuse(struct server *s, struct evhttp_request *http, const char *why)
+static void refuse(struct server *s, struct evhttp_request *http, request_wrong *wrong, const char *why)
 {
     evhttp_add_header(evhttp_request_get_output_headers(http), "Retry-After", "1");
-    http_reply_text(s->http, http, 503, "%s; ask again", why);
+    wrong(s->http, http, 503, "%s; ask again", why);
+}
+
+void request_give_up(void *request)
+{
+    struct request *r = request;
+    struct server *s = r->counter->model->server;
+    refuse(s, r->http, r->wrong, "the version that had taken this request has failed");
+    request_free(s, r);
 }
 
 void request_put(struct server *s, struct served *model, struct evhttp_request *http, struct evbuffer *from,
@@ -71,18 +81,19 @@ bool request_put_at(struct server *s, struct counter *counter, struct evhttp_req
     const size_t bytes = evbuffer_get_length(from), body_max = servant_setup(version->servant)->settings.serve_body,
                  max = end.bytes_max ? end.bytes_max : body_max;
     const bool is_large = bytes > max, has_room = http_held_bytes(s->http) + bytes <= s->held_max;
+    request_wrong *wrong = end.wrong ? end.wrong : http_reply_text;
     char *text = !is_large && has_room ? text_take(from, bytes) : NULL;
     struct request *r = text ? request_make(s, counter, http, bytes) : NULL;
     if (r == NULL) {
         free(text);
         if (end.detail) end.detail_free(end.detail);
         if (is_large)
-            http_reply_text(s->http, http, 413, "a request has at most serve.body = %zu bytes, this one %zu", max,
-                            bytes);
+            wrong(s->http, http, 413, "a request has at most serve.body = %zu bytes, this one %zu", max, bytes);
         else
-            refuse(s, http, "too much waits in memory");
+            refuse(s, http, wrong, "too much waits in memory");
         return false;
     }
+    r->wrong = wrong;
     r->finish = end.finish;
     r->detail = end.detail;
     r->detail_free = end.detail_free;
@@ -91,7 +102,7 @@ bool request_put_at(struct server *s, struct counter *counter, struct evhttp_req
     if (!desk_put(counter->desk, text, bytes, end.wants, r)) {
         free(text);
         request_free(s, r);
-        refuse(s, http, "too many requests wait");
+        refuse(s, http, wrong, "too many requests wait");
         return false;
     }
     if (++s->puts < PUTS_MAX)
@@ -127,11 +138,11 @@ void request_ring_soon(void *context)
     event_active(s->ring, EV_TIMEOUT, 0);
 }
 
-bool request_is_packed(struct server *s, struct evhttp_request *http)
+bool request_is_packed(struct server *s, struct evhttp_request *http, request_wrong *wrong)
 {
     const char *packing = evhttp_find_header(evhttp_request_get_input_headers(http), "Content-Encoding");
     if (packing == NULL || strcmp(packing, "identity") == 0) return false;
-    http_reply_text(s->http, http, 415, "expected a request that is not packed, found Content-Encoding %.40s", packing);
+    wrong(s->http, http, 415, "expected a request that is not packed, found Content-Encoding %.40s", packing);
     return true;
 }
 
@@ -151,16 +162,31 @@ void request_headers(const struct request *r, const struct ask *ask)
 static void request_end(struct server *s, struct request *r, const struct ask *ask, uint64_t now_ns)
 {
     if (ask->is_over)
-        http_reply_text(s->http, r->http, 503, "%s", ask->why);
+        r->wrong(s->http, r->http, 503, "%s", ask->why);
     else if (ask->is_refused)
-        http_reply_text(s->http, r->http, r->refused_code, "line %llu: %s", (unsigned long long)ask->bad_line,
-                        ask->why);
+        r->wrong(s->http, r->http, r->refused_code, "line %llu: %s", (unsigned long long)ask->bad_line, ask->why);
     else if (r->is_cut)
-        http_reply_text(s->http, r->http, 500, "no memory for the answer");
+        r->wrong(s->http, r->http, 503,
+                 "no memory for the answer: what waits has at most %zu bytes, %u times serve.body; ask for fewer lines",
+                 s->held_max, HELD_BODIES);
     else
         r->finish(s, r, ask);
     if (r->counter->figures) figures_add(r->counter->figures, now_ns - ask->arrival_ns, ask->bad_count);
     request_free(s, r);
+}
+
+/* Takes a piece of the answer, unless a large answer would hold more than all requests may: then what has
+ * come of it goes, too. */
+static void piece_take(struct server *s, struct request *r, const char *text, size_t bytes)
+{
+    const size_t had = evbuffer_get_length(r->lines);
+    if (r->is_cut) return;
+    r->is_cut = (had + bytes > ANSWER_FREE_BYTES && http_held_bytes(s->http) + bytes > s->held_max) ||
+                evbuffer_add(r->lines, text, bytes) != 0;
+    if (r->is_cut) (void)evbuffer_drain(r->lines, had);
+    const int64_t more = r->is_cut ? -(int64_t)had : (int64_t)bytes;
+    r->held += (size_t)more;
+    http_hold(s->http, more);
 }
 
 static void pieces_take(struct server *s, const struct answers *a)
@@ -169,10 +195,7 @@ static void pieces_take(struct server *s, const struct answers *a)
     size_t begin = 0;
     for (uint32_t i = 0; i < a->count; begin = a->piece[i++].end) {
         struct request *r = a->piece[i].ask->owner;
-        const size_t bytes = a->piece[i].end - begin;
-        r->is_cut |= evbuffer_add(r->lines, a->text + begin, bytes) != 0;
-        r->held += bytes;
-        http_hold(s->http, (int64_t)bytes);
+        piece_take(s, r, a->text + begin, a->piece[i].end - begin);
         if (a->piece[i].is_last) request_end(s, r, a->piece[i].ask, now_ns);
     }
 }

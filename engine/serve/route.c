@@ -14,7 +14,7 @@ static void predict_finish(struct server *s, struct request *r, const struct ask
 /* Takes lines in the graph's own format; answers as `predict` does for a file of these bytes. */
 static void predict(struct server *s, struct served *model, struct evhttp_request *request)
 {
-    if (request_is_packed(s, request)) return;
+    if (request_is_packed(s, request, http_reply_text)) return;
     char id[LEARN_ID_BYTES];
     learn_keep(model, learn_id(request, id), evhttp_request_get_input_buffer(request));
     request_put(s, model, request, evhttp_request_get_input_buffer(request),

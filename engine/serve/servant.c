@@ -224,10 +224,12 @@ static void answers_drop(const struct answers *a, void (*drop)(void *owner))
         if (a->piece[i].is_last) drop(a->piece[i].ask->owner);
 }
 
-/* Takes all answers, until no more will come. */
+/* Takes all answers, until no more will come: the micro-batches at work are the last, whatever waits. */
 static void work_end(struct servant *s, void (*drop)(void *owner))
 {
     struct answers *a;
+    desk_reader_stop(s->desk, true);
+    feed_interrupt(s->feed);
     desk_end(s->desk);
     for (bool is_over = false; !is_over;) {
         struct pollfd wanted = {.fd = desk_fd(s->desk), .events = POLLIN};
@@ -240,6 +242,7 @@ static void work_end(struct servant *s, void (*drop)(void *owner))
         }
     }
     pthread_join(s->thread, NULL);
+    desk_clear(s->desk, drop);
 }
 
 void servant_close(struct servant *s, void (*drop)(void *owner))

@@ -19,8 +19,6 @@
 /* Priorities of events: the base has three; an event made without one has the middle one. */
 #define PRIORITIES   3
 #define PRIORITY_LOW 2
-/* Bytes of requests and answers in memory, in multiples of the largest request. */
-#define HELD_BODIES 4u
 /* Memory of an idle connection: the server's, libevent's, and buffers. */
 #define CONNECTION_BYTES ((size_t)4 << 10)
 #define DRAIN_LOOK_US    20000
@@ -132,16 +130,20 @@ static status server_open(struct server *s)
     return ST_OK;
 }
 
+static void events_free(struct event *const *events, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (events[i]) event_free(events[i]);
+}
+
+/* All that is learned is saved before anything else ends; a signal now ends the process at once. */
 static void server_close(struct server *s)
 {
+    events_free(s->signals, 2);
     http_close(s->http);
-    for (uint32_t i = 0; i < s->model_count; i++) {
-        learn_close(&s->models[i]);
-        versions_close(&s->models[i]);
-    }
-    struct event *const events[] = {s->ring, s->drain, s->signals[0], s->signals[1]};
-    for (size_t i = 0; i < sizeof events / sizeof *events; i++)
-        if (events[i]) event_free(events[i]);
+    for (uint32_t i = 0; i < s->model_count; i++) learn_close(&s->models[i]);
+    for (uint32_t i = 0; i < s->model_count; i++) versions_close(&s->models[i]);
+    events_free((struct event *const[]){s->ring, s->drain}, 2);
     if (s->base) event_base_free(s->base);
     free(s->models);
     free(s->tokens);

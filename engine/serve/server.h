@@ -59,13 +59,20 @@ struct server {
     struct failure result; /* what a model's work failed with */
 };
 
+/* Answers a request with what is wrong, as http_reply_text does. */
+typedef void request_wrong(struct http *http, struct evhttp_request *request, int code, const char *format, ...)
+    PRINTF_LIKE(4, 5);
+/* Bytes of requests and answers in memory, in multiples of the largest request. */
+#define HELD_BODIES 4u
+
 /* A request whose lines are computed. */
 struct request {
     struct evhttp_request *http;
     struct counter *counter;
     struct version *version; /* NULL: the request teaches            */
     struct evbuffer *lines;  /* of the answer, so far                */
-    bool is_cut;             /* some lines are lost for want of memory */
+    bool is_cut;             /* there is no memory for the lines     */
+    request_wrong *wrong;    /* answers it if they cannot be had     */
     size_t held;             /* bytes of the text and of the lines   */
     int refused_code;        /* of a text whose beginning is wrong   */
     /* what else `finish` needs, or NULL; freed with the request */
@@ -80,6 +87,7 @@ struct request_end {
     void (*finish)(struct server *server, struct request *request, const struct ask *ask);
     void *detail; /* request_put takes it in any case */
     void (*detail_free)(void *detail);
+    request_wrong *wrong; /* NULL: http_reply_text */
     struct ask_wants wants;
     int refused_code; /* 0: 400 */
     size_t bytes_max; /* of the text; 0: serve.body */
@@ -93,8 +101,9 @@ bool request_put_at(struct server *server, struct counter *counter, struct evhtt
                     struct request_end end);
 /* Takes the answers that the counter's desk has. */
 void request_pieces(struct counter *counter);
-/* Whether the body is compressed, which the server does not read. Such a request is answered, by 415. */
-bool request_is_packed(struct server *server, struct evhttp_request *http);
+/* Whether the body is compressed, which the server does not read. Such a request is answered by `wrong`, with
+ * 415. */
+bool request_is_packed(struct server *server, struct evhttp_request *http, request_wrong *wrong);
 /* Sets the headers that every answer of a model has: its version, its malformed lines. */
 void request_headers(const struct request *request, const struct ask *ask);
 /* Takes the answers of a model's threads (an event's callback; context: struct version). */
@@ -106,6 +115,8 @@ void request_ring_soon(void *server);
 
 /* Drops a request without an answer, when the server closes. */
 void request_drop(void *request);
+/* Answers a request that is no longer on a desk: nobody will compute its lines. */
+void request_give_up(void *request);
 
 /* versions.c. Opens the model's newest save, and watches a directory for later ones.
  * Fails as servant_open does. */

@@ -39,6 +39,7 @@ struct load {
     struct watch *watch;
     char *path;
     char tag[MODEL_TAG_BYTES];    /* the tag that the version must have; "": any */
+    struct seen seen;             /* the watch's before it, if it fails */
     struct evhttp_request *asker; /* or NULL */
     pthread_t thread;
     /* the thread's, until `fd` is readable */
@@ -140,6 +141,7 @@ void version_left(struct version *v)
     struct version **at = &m->leaving;
     while (*at != v) at = &(*at)->next;
     *at = v->next;
+    if (v->counter.waiting) desk_clear(servant_desk(servant), request_give_up);
     counts_add(&m->before, servant);
     log_detail("model    %s: version %s has ended", m->name, v->name);
     version_free(v);
@@ -213,13 +215,15 @@ static void load_free(struct load *l)
     free(l);
 }
 
-/* Opens a save beside the one at work. */
-static status load_start(struct watch *w, const char *path, const char *tag, struct evhttp_request *asker)
+/* Opens a save beside the one at work; `seen`: what the watch had seen before. */
+static status load_start(struct watch *w, const char *path, const char *tag, struct seen seen,
+                         struct evhttp_request *asker)
 {
     struct load *l = calloc(1, sizeof *l);
     if (l == NULL) FAIL(MEMORY, "no memory for a version");
     l->watch = w;
     l->asker = asker;
+    l->seen = seen;
     snprintf(l->tag, sizeof l->tag, "%s", tag);
     status st = heap_text(&l->path, "%s", path);
     if (st == ST_OK && thread_start(&l->thread, load_main, l) != 0)
@@ -261,6 +265,7 @@ static void on_loaded(evutil_socket_t fd, short what, void *context)
         log_warning("model %s: the new save in %s is not taken: %s; version %s stays", m->name, w->directory,
                     status_message(), m->version->name);
     }
+    if (st != ST_OK && *l->tag) w->seen = l->seen; /* the newest save may be another, which nobody has tried */
     if (l->asker) load_answer(m->server, l, st);
     load_free(l);
     w->load = NULL;
@@ -274,7 +279,7 @@ static void on_look(evutil_socket_t unused, short what, void *context)
     if (w->load || w->is_held || w->model->server->is_draining) return;
     if (!manifest_look(w, &seen) || is_same(&seen, &w->seen)) return;
     w->seen = seen; /* noted before opening, so that a save that comes meanwhile is seen later */
-    if (load_start(w, w->model->model, "", NULL) != ST_OK)
+    if (load_start(w, w->model->model, "", seen, NULL) != ST_OK)
         log_warning("model %s: %s", w->model->name, status_message());
 }
 
@@ -428,8 +433,9 @@ void version_post(struct server *s, struct served *m, struct evhttp_request *req
         file_path_join(path, w->directory, manifest);
         /* The newest save has no name of its own: the thread that opens it checks its tag. */
         const bool is_older = !is_newest && access(path, F_OK) == 0;
+        const struct seen before = w->seen;
         if (!is_older) (void)manifest_look(w, &w->seen);
-        if (load_start(w, is_older ? path : w->directory, is_newest ? "" : name, request) != ST_OK)
+        if (load_start(w, is_older ? path : w->directory, is_newest ? "" : name, before, request) != ST_OK)
             http_reply_text(s->http, request, 503, "%s", status_message());
     }
 }

@@ -590,6 +590,30 @@ def requests_in_memory_are_bounded():
 
 
 @test
+def a_large_answer_is_held_within_the_bound():
+    known = read("users.txt").splitlines(True)[0]
+    lines = b"".join(b"v%d\n" % i for i in range(8000))  # of users who are new: 30 words each
+    with Server("--set", "serve.body=64KiB", model=("towers.bin", "--model", "towers.model")) as server:
+        top = "/v2/models/model/top?k=30"
+        status, _, body = server.ask(lines, path=top)
+        assert status == 503 and b"ask for fewer lines" in json.loads(body)["error"].encode(), (status, body)
+        assert b"\nheterps_http_held_bytes 0\n" in server.ask(path="/metrics")[2]
+        same(len(server.ask(b"".join(lines.splitlines(True)[:100]), path=top)[2].splitlines()), 100, "fewer")
+        same(server.ask(known)[0], 200)
+
+
+@test
+def errors_of_infer_are_objects():
+    with Server("--set", "serve.body=1KiB", model=("csv.bin", "--model", "csv.model")) as server:
+        for path in ("/v2/models/model/infer", "/v2/models/model/top"):
+            status, headers, body = server.ask(b"\x1f\x8b", path=path, headers={"Content-Encoding": "gzip"})
+            same((status, headers["Content-Type"]), (415 if "infer" in path else 404, "application/json"), path)
+            assert "error" in json.loads(body), body
+        status, _, body = server.ask(b"x" * 5000)  # the client finds the answer, though it sends more than is read
+        same(status, 413)
+
+
+@test
 def clients_that_go_away_harm_nobody():
     lines, expected = read("rows.tsv").splitlines(True), read("plain").splitlines(True)
     with Server() as server:
@@ -626,6 +650,20 @@ def a_signal_lets_what_was_asked_be_answered():
         found = everything(half.sock)
         assert found.endswith(expected) and b"Connection: close" in found, found
         same(server.process.wait(60), 0)
+
+
+@test
+def a_signal_ends_what_takes_longer_than_patience():
+    lines = b"".join(b"v%d\n" % i for i in range(1500000))  # ranked for minutes on a busy machine
+    with Server("--patience", "1", model=("towers.bin", "--model", "towers.model")) as server:
+        asks = server.connect()
+        asks.request("POST", "/v2/models/model/top?k=30", body=lines)
+        while b'heterps_requests_waiting{model="model"} 1' not in server.ask(path="/metrics")[2]:
+            pass
+        begin = time.monotonic()
+        server.process.send_signal(signal.SIGTERM)
+        same(server.process.wait(60), 0)
+        assert time.monotonic() - begin < 20, time.monotonic() - begin
 
 
 run_tests()

@@ -24,7 +24,7 @@ cut -d ' ' -f 1 pairs >users.txt
 "$h" towers.bin --data pairs --out towers.model --set train.batch=128 -q </dev/null || not_ok 'training of two towers'
 "$h" predict towers.bin --model towers.model --data users.txt -o towers.plain -q
 
-client_checks 10 "$here/serve_check.py" "$h" "$work"
+client_checks 13 "$here/serve_check.py" "$h" "$work"
 
 # --- what it does not start with --------------------------------------------------------------------------------------
 

@@ -407,7 +407,8 @@ static void http__a_body_beyond_the_bound__is_not_handled(void **state)
     char text[4096];
     rig_open(&usual);
     int fd = client_open(), other = client_open();
-    client_send(fd, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1001\r\n\r\n");
+    snprintf(text, sizeof text, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1001\r\n\r\n%01001d", 0);
+    client_send(fd, text); /* is read to its end: only then a client looks for an answer */
     assert_true(client_receive(fd, text) > 0);
     assert_int_equal(strncmp(text, "HTTP/1.1 413 ", 13), 0);
     snprintf(text, sizeof text, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000\r\n\r\n%01000d", 0);
@@ -502,6 +503,38 @@ static void http__more_bytes_than_may_be_held__close_who_sends_them(void **state
     rig_close();
 }
 
+/* libevent takes chunk after chunk out of the connection's buffer, and keeps them. */
+static void http__chunks_of_a_body_that_is_not_whole__are_held(void **state)
+{
+    (void)state;
+    struct http_options o = usual;
+    char text[4096];
+    o.body_max = 30000;
+    o.held_max = 40000;
+    rig_open(&o);
+    int fds[2] = {client_open(), client_open()};
+    for (int i = 0; i < 2; i++) client_send(fds[i], "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n");
+    snprintf(text, sizeof text, "7d0\r\n%02000d\r\n", 0);
+    for (int n = 1; n <= 10; n++) {
+        client_send(fds[0], text);
+        until(http_held_bytes(rig.http) >= (size_t)n * 2000);
+    }
+    for (int n = 11; n <= 20 && rig.gone_count == 0; n++) {
+        client_send(fds[1], text);
+        until(http_held_bytes(rig.http) >= (size_t)n * 2000 || rig.gone_count > 0);
+    }
+    until(rig.gone_count == 1); /* the second one, which made it too much */
+    assert_in_range(http_held_bytes(rig.http), 20000, 21000);
+    client_send(fds[0], "0\r\n\r\n");
+    until(rig.asked_count == 1);
+    assert_int_equal(http_held_bytes(rig.http), 0); /* what the request has is its handler's */
+    assert_int_equal(evbuffer_get_length(evhttp_request_get_input_buffer(rig.asked[0])), 20000);
+    http_reply_text(rig.http, rig.asked[0], 200, "ok");
+    assert_true(client_receive(fds[0], text) > 0);
+    for (int i = 0; i < 2; i++) close(fds[i]);
+    rig_close();
+}
+
 static void http_drain__takes_none_and_closes_behind_answers(void **state)
 {
     (void)state;
@@ -544,6 +577,7 @@ int main(void)
         cmocka_unit_test(http__as_many_connections_as_there_may_be__others_wait),
         cmocka_unit_test(http__who_owes_something_for_too_long__is_closed),
         cmocka_unit_test(http__more_bytes_than_may_be_held__close_who_sends_them),
+        cmocka_unit_test(http__chunks_of_a_body_that_is_not_whole__are_held),
         cmocka_unit_test(http_drain__takes_none_and_closes_behind_answers),
     };
     alarm(300);

@@ -297,6 +297,36 @@ static void desk__an_answer_longer_than_all_memory__comes_in_pieces(void **state
     desk_close(desk);
 }
 
+static uint32_t dropped;
+static void drop(void *owner)
+{
+    *(char *)owner = 'd';
+    dropped++;
+}
+
+/* Whatever has become of a text: read, or answered in part. */
+static void desk_clear__texts_without_a_whole_answer__are_dropped_once(void **state)
+{
+    (void)state;
+    char first[64] = "", second[64] = "", third[64] = "";
+    struct desk *desk = desk_make(3, 0);
+    dropped = 0;
+    assert_true(put(desk, "one", first) && put(desk, "two", second) && put(desk, "three", third));
+    read_next(desk, "one", 1);
+    read_next(desk, "two", 2);
+    answer(desk, 2, "x\n");
+    desk_flush(desk);
+    assert_int_equal(take(desk), 1);
+    assert_int_equal(desk_ask_count(desk), 2);
+    desk_clear(desk, drop);
+    assert_int_equal(dropped, 2);
+    assert_string_equal(first, "x\n");
+    assert_string_equal(second, "d\n");
+    assert_string_equal(third, "d");
+    assert_int_equal(desk_ask_count(desk), 0);
+    desk_close(desk);
+}
+
 static void desk__reader_stopped__gets_nothing_until_it_may_go_on(void **state)
 {
     (void)state;
@@ -329,6 +359,7 @@ int main(void)
         cmocka_unit_test(desk__batches__go_when_nobody_else_can_ask_or_time_is_over),
         cmocka_unit_test(desk__a_text_that_comes_later__joins_the_batch),
         cmocka_unit_test(desk__end__comes_behind_what_was_put),
+        cmocka_unit_test(desk_clear__texts_without_a_whole_answer__are_dropped_once),
         cmocka_unit_test(desk__reader_stopped__gets_nothing_until_it_may_go_on),
         cmocka_unit_test(desk__an_answer_longer_than_all_memory__comes_in_pieces),
     };

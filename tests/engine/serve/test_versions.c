@@ -74,6 +74,21 @@ static void version_post__names_as_long_as_they_may_be__are_read(void **state)
     assert_int_equal(served_end(&r), 0);
 }
 
+/* Nobody may have looked at the newest save when a client asks for one that is not there. */
+static void version_post__no_such_save__the_newest_is_taken_all_the_same(void **state)
+{
+    (void)state;
+    char directory[512];
+    snprintf(directory, sizeof directory, "%s", fixture_path("soon"));
+    served_save(directory, 1, served_weights_old);
+    struct running r = start(directory);
+    served_save(directory, 2, served_weights_new);
+    served_check(served_ask(&r, "POST /version", "", "12345"), 409, NULL, NULL);
+    for (int i = 0; i < 500 && strstr(served_ask(&r, "GET /version", "", ""), "\"version\":\"1\""); i++) usleep(20000);
+    is_at(&r, "\"version\":\"2\",\"held\":false,\"older\":[\"1\"]", NEW);
+    assert_int_equal(served_end(&r), 0);
+}
+
 /* What has left is counted on. */
 static void versions_counts__after_a_change__are_of_all_versions(void **state)
 {
@@ -121,6 +136,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(version_post__by_name__another_save_answers),
         cmocka_unit_test(version_post__no_such_save__changes_nothing),
+        cmocka_unit_test(version_post__no_such_save__the_newest_is_taken_all_the_same),
         cmocka_unit_test(version_post__names_as_long_as_they_may_be__are_read),
         cmocka_unit_test(versions_counts__after_a_change__are_of_all_versions),
         cmocka_unit_test(versions__a_new_save__is_taken_unless_one_is_held),
