@@ -137,7 +137,10 @@ status rank_groups_reserve(struct rank_groups *g, uint64_t example_count)
 
 void rank_groups_begin(struct rank_groups *g)
 {
-    if (g->count) memset(g->index, 0, 2 * g->max * sizeof *g->index);
+    /* Where groups are few, their places alone, the newest first: a place is found by those before it. */
+    const bool is_few = g->count < g->max / 16;
+    for (size_t i = g->count; is_few && i-- > 0;) g->index[index_home(g, g->group[i])] = 0;
+    if (!is_few && g->count) memset(g->index, 0, 2 * g->max * sizeof *g->index);
     g->count = g->targets.count = 0;
 }
 

@@ -33,10 +33,12 @@ struct pairs {
     const char *at;
     uint64_t group;
     bool has_items; /* the line has an item */
-    /* with a history: the line's items */
-    uint32_t item_number, item_count; /* the present one's number; the number of all */
-    bool *item_has;                   /* [ITEMS_MAX]: it has a key in the history    */
-    uint64_t *item_key;               /* [ITEMS_MAX]: its key                       */
+    /* with a history: the line's items that have a key in it; at: which item of the line it is; run_end: the
+     * place behind it and those after it that have its key, too */
+    uint32_t item_number; /* the present one's; items: how many have a key; next: the first from item_number on */
+    uint32_t item_count, item_next;
+    uint32_t *item_at, *item_run_end; /* [ITEMS_MAX] */
+    uint64_t *item_key;               /* [ITEMS_MAX] */
 };
 /* Most items of a line: a letter and a blank each. */
 #define ITEMS_MAX (READER_LINE_BYTES_MAX / 2 + 1)
@@ -54,7 +56,7 @@ static size_t pairs_bytes(const struct reader_options *options)
     const struct reader_schema *schema = &options->schema;
     uint32_t field_count = schema->example.field_count;
     const size_t items = history_of(schema) == READER_NONE ? 0 : ITEMS_MAX;
-    return arena_bytes(sizeof(struct pairs)) + text_fields_bytes(schema) + arena_bytes(sizeof(bool) * items) +
+    return arena_bytes(sizeof(struct pairs)) + text_fields_bytes(schema) + 2 * arena_bytes(sizeof(uint32_t) * items) +
            arena_bytes(sizeof(uint64_t) * items) + 2 * arena_bytes(sizeof(bool) * field_count) +
            2 * arena_bytes(sizeof(uint64_t) * field_count);
 }
@@ -80,7 +82,8 @@ static status pairs_place(void **state, struct arena *arena, const struct reader
     p->histories = options->histories;
     p->histories_alone = options->histories_alone;
     const size_t items = p->history == READER_NONE ? 0 : ITEMS_MAX;
-    p->item_has = arena_take(arena, sizeof *p->item_has * items);
+    p->item_at = arena_take(arena, sizeof *p->item_at * items);
+    p->item_run_end = arena_take(arena, sizeof *p->item_run_end * items);
     p->item_key = arena_take(arena, sizeof *p->item_key * items);
     if (p->history != READER_NONE) {
         p->history_max = schema->field[p->history].ids_max;
@@ -115,23 +118,42 @@ static void items_find(struct pairs *p, const char *at, const char *stop)
     const struct text_field *field = &p->texts.field[p->history];
     const char *item;
     size_t bytes;
-    p->item_number = p->item_count = 0;
-    for (; text_word_next(&at, stop, &item, &bytes); p->item_count++)
-        p->item_has[p->item_count] = text_field_find(field, item, bytes, &p->item_key[p->item_count]);
+    p->item_number = p->item_count = p->item_next = 0;
+    for (uint32_t number = 0; text_word_next(&at, stop, &item, &bytes); number++) {
+        p->item_at[p->item_count] = number;
+        p->item_count += text_field_find(field, item, bytes, &p->item_key[p->item_count]);
+    }
+    for (uint32_t i = p->item_count; i-- > 0;) {
+        const bool is_run = i + 1 < p->item_count && p->item_key[i + 1] == p->item_key[i];
+        p->item_run_end[i] = is_run ? p->item_run_end[i + 1] : i + 1;
+    }
 }
 
-/* Appends the user's history, without the example's item. */
+static void item_pass(struct pairs *p)
+{
+    p->item_number++;
+    while (p->item_next < p->item_count && p->item_at[p->item_next] < p->item_number) p->item_next++;
+}
+
+/* Appends the user's history, without the example's item. Passes its runs at once: a line may have a million
+ * items, and each needs a history. */
 static void history_make(const struct pairs *p, struct reader_example *e, uint32_t *key_count)
 {
-    const uint32_t count = p->item_count, own = p->item_number, end = *key_count + p->history_max;
+    const uint32_t end = *key_count + p->history_max, next = p->item_next;
     size_t known_count = 0;
     const struct history_pair *known = p->histories ? histories_find(p->histories, p->group, &known_count) : NULL;
     for (size_t i = 0; i < known_count && *key_count < end; i++) e->key[(*key_count)++] = known[i].key;
     if (p->histories_alone) return;
-    for (uint32_t i = !p->target_optional; i < count && *key_count < end; i++) {
-        const uint32_t at = p->target_optional ? i : (own + i) % count;
-        const bool is_own = !p->target_optional && p->item_has[own] && p->item_key[at] == p->item_key[own];
-        if (p->item_has[at] && !is_own) e->key[(*key_count)++] = p->item_key[at];
+    const bool has_own = !p->target_optional && next < p->item_count && p->item_at[next] == p->item_number;
+    const uint32_t from = p->target_optional ? 0 : next + has_own, count = p->item_count - has_own;
+    for (uint32_t i = 0; i < count && *key_count < end;) {
+        const uint32_t at = (from + i) % p->item_count;
+        if (has_own && p->item_key[at] == p->item_key[next]) {
+            i += p->item_run_end[at] - at;
+            continue;
+        }
+        e->key[(*key_count)++] = p->item_key[at];
+        i++;
     }
 }
 
@@ -186,7 +208,7 @@ static enum reader_found pairs_parse(void *state, const char *line, size_t bytes
     while (text_word_next(&p->at, stop, &text, &text_bytes)) {
         p->has_items = true;
         const bool is_made = pair_make(p, text, text_bytes, e);
-        p->item_number++;
+        if (p->history != READER_NONE) item_pass(p);
         if (is_made) return pair_found(p, stop);
         e->unknown_count++;
     }

@@ -171,6 +171,24 @@ static void pairs_parse__history__is_the_lines_other_items(void **state)
     text_batch_close(&b);
 }
 
+/* Runs of the pair's own item are passed; those of others are in it as often as in the line. */
+static void pairs_parse__history_of_runs__is_without_the_pairs_item(void **state)
+{
+    (void)state;
+    static const char *const whole[] = {"b", "b", "a a a", "b", "d d", "c c c", "d d", "d d", "c c c"},
+                             *const cut[] = {"b", "b", "a a", "b", "d d", "c c", "d d", "d d", "c c"};
+    struct reader_column field[2];
+    struct reader_options options = history_options(test_text("pairs", "u a a b a\nv c d c c d\n"), field, 9);
+    struct text_batch b;
+    text_batch_open(&b, options.schema.example);
+    text_pass(&options, 0, 0, &b);
+    histories_check(&b.m, whole, 9);
+    field[1].ids_max = 2;
+    text_pass(&options, 0, 0, &b);
+    histories_check(&b.m, cut, 9);
+    text_batch_close(&b);
+}
+
 static void pairs_parse__target_optional__history_is_all_of_the_line(void **state)
 {
     (void)state;
@@ -304,6 +322,7 @@ int main(void)
         cmocka_unit_test(pairs_parse__text_that_is_no_word__is_absent_or_the_unknown_word),
         cmocka_unit_test(pairs_parse__target_that_is_no_word__is_left_out_and_counted),
         cmocka_unit_test(pairs_parse__history__is_the_lines_other_items),
+        cmocka_unit_test(pairs_parse__history_of_runs__is_without_the_pairs_item),
         cmocka_unit_test(pairs_parse__target_optional__history_is_all_of_the_line),
         cmocka_unit_test(pairs_parse__histories__come_instead_of_the_line_or_before_it),
         cmocka_unit_test(histories_open__bad_data__says_what_readers_say),
