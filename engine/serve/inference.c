@@ -80,8 +80,14 @@ static status shape_read(struct reading *r, const json_t *input, struct tensor *
     const size_t rank = json_array_size(shape);
     const json_int_t examples = json_integer_value(json_array_get(shape, 0));
     const json_int_t width = rank == 2 ? json_integer_value(json_array_get(shape, 1)) : 1;
-    if (rank < 1 || rank > 2 || examples < 0 || examples > INT32_MAX || width < 1 || width > 65536)
-        FAIL(INVALID, "input %.*s: expected a shape [examples] or [examples, keys]", NAME_BYTES, t->name);
+    bool is_whole = true;
+    for (size_t i = 0; i < rank; i++) is_whole &= json_is_integer(json_array_get(shape, i));
+    if (!is_whole || rank < 1 || rank > 2 || examples < 0 || examples > INT32_MAX || width < 1 || width > 65536)
+        FAIL(INVALID, "input %.*s: expected a shape [examples] or [examples, keys] of whole numbers", NAME_BYTES,
+             t->name);
+    if (width > 1 && !r->lines->column[t->column].is_list)
+        FAIL(INVALID, "input %.*s: expected a shape [examples] or [examples, 1]: the column has one value, no list",
+             NAME_BYTES, t->name);
     if (t != r->tensors && (uint32_t)examples != r->in->example_count)
         FAIL(INVALID, "input %.*s: expected %u examples, as the inputs before it have, found %" JSON_INTEGER_FORMAT,
              NAME_BYTES, t->name, r->in->example_count, examples);
@@ -227,12 +233,17 @@ static status example_text(const struct reading *r, struct tensor *t, uint32_t e
         FAIL(INVALID, "input %.*s: expected %" PRIu64 " elements of each example by its shape", NAME_BYTES, t->name,
              t->width);
     if (t->is_nested) t->next = 0;
+    const char between = r->lines->setup->schema.reader.list_separator;
     for (uint64_t k = 0; k < t->width; k++) {
-        if (k) TRY(text_add(t, length, &r->lines->setup->schema.reader.list_separator, 1));
+        if (k) TRY(text_add(t, length, &between, 1));
+        const size_t before = *length;
         if (t->row)
             TRY(json_element(t, json_array_get(row, t->next++), length));
         else
             TRY(binary_element(t, length));
+        if (t->width > 1 && *length > before && memchr(t->text + before, between, *length - before))
+            FAIL(INVALID, "input %.*s: expected elements without '%c', which is between keys of the column's lists",
+                 NAME_BYTES, t->name, between);
     }
     return ST_OK;
 }

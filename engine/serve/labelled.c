@@ -6,6 +6,8 @@
 
 #include "engine/base/heap.h"
 #include "io/read/column_names.h"
+#include "io/read/reader_internal.h"
+#include "io/read/reader_text.h"
 
 #define CRITEO_COLUMNS 40u
 static const char criteo_labels[] = "label";
@@ -112,7 +114,7 @@ static status columns_put(const struct places *p, const char **at, const char *e
     for (bool is_last = false; !is_last; found++) (void)value_next(p, &look, end, &is_last);
     *at = look;
     if (value == NULL) return ST_OK;
-    const bool lacks = !has_header && found + p->labels_there == p->count;
+    const bool lacks = p->labels_there && found + p->labels_there == p->count;
     bool is_last = false, is_first = true;
     for (uint32_t i = 0; i < p->count || !is_last; i++) {
         const uint32_t label = i < p->count ? p->place[i] : PLACE_OTHER;
@@ -139,6 +141,8 @@ static status columns_put(const struct places *p, const char **at, const char *e
 /* Finds the places of the columns by the text's first line, and writes this line with the labels' names. */
 static status header_take(struct places *p, const char **at, const char *end, struct evbuffer *to)
 {
+    size_t left = (size_t)(end - *at);
+    reader_mark_skip(at, &left);
     const char *look = *at;
     for (bool is_last = false; !is_last;) {
         const struct labelled_piece name = value_next(p, &look, end, &is_last);
@@ -221,7 +225,7 @@ static status lines_put(struct places *p, const struct setup *setup, const char 
     const char *at = text, *end = text + bytes, *label_at = labels, *label_end = labels + label_bytes;
     uint64_t lines = 0, found = 0;
     if (has_header) TRY(header_take(p, &at, end, to));
-    while (at < end) {
+    while (at < end && !(has_columns && reader_lines_are_empty(at, end))) {
         const bool has_labels = label_at < label_end;
         const struct labelled_piece label = line_next(&label_at, label_end);
         if (label.bytes) TRY(labels_take(p, label, value));

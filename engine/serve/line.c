@@ -20,9 +20,13 @@ uint32_t lines_find(const struct lines *l, const char *name)
     return LINE_NONE;
 }
 
-static void column_add(struct lines *l, const char *name, bool is_number)
+static void column_add(struct lines *l, const char *name, bool is_number, bool is_list)
 {
-    if (lines_find(l, name) == LINE_NONE) l->column[l->count++] = (struct line_column){name, is_number};
+    const uint32_t found = lines_find(l, name);
+    if (found == LINE_NONE)
+        l->column[l->count++] = (struct line_column){name, is_number, is_list};
+    else
+        l->column[found].is_list |= is_list;
 }
 
 static status place_add(void *to, const char *text, size_t bytes)
@@ -46,11 +50,12 @@ static status columns_make(struct lines *l)
     const struct reader_schema *s = &l->setup->schema.reader;
     const uint32_t format = l->setup->settings.data_format;
     if (format != DATA_CSV && format != DATA_CRITEO) {
-        column_add(l, whole_name, false);
+        column_add(l, whole_name, false, false);
         return places_of_columns(l);
     }
-    for (uint32_t i = 0; i < s->example.dense_count; i++) column_add(l, s->dense[i].name, true);
-    for (uint32_t i = 0; i < s->example.field_count; i++) column_add(l, s->field[i].name, false);
+    for (uint32_t i = 0; i < s->example.dense_count; i++) column_add(l, s->dense[i].name, true, false);
+    for (uint32_t i = 0; i < s->example.field_count; i++)
+        column_add(l, s->field[i].name, false, s->list_separator != 0 && s->field[i].ids_max > 1);
     l->separator = format == DATA_CSV ? s->separator : '\t';
     l->has_quotes = format == DATA_CSV && s->has_quotes;
     l->has_names = format == DATA_CSV && s->has_header;

@@ -13,7 +13,7 @@
 
 struct line_column {
     const char *name;
-    bool is_number;
+    bool is_number, is_list; /* list: a value may have several texts, separated as in the data */
 };
 struct line_value {
     const char *text; /* NULL: it is absent */

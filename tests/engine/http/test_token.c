@@ -41,6 +41,10 @@ static void tokens__of_a_file__are_its_lines(void **state)
     assert_true(tokens_match(&t, "Bearer 0123456789abcdef"));
     assert_true(tokens_match(&t, "bearer   last-without-end"));
     assert_false(tokens_match(&t, "Bearer # a comment, which is none"));
+    assert_int_equal(tokens_of(&t, "\xef\xbb\xbf"
+                                   "0123456789abcdef\n"),
+                     ST_OK); /* behind a byte order mark */
+    assert_true(tokens_match(&t, "Bearer 0123456789abcdef"));
     snprintf(text, sizeof text, "%0256d", 7);
     assert_int_equal(tokens_of(&t, text), ST_OK);
     snprintf(text, sizeof text, "Bearer %0256d", 7);

@@ -4,7 +4,8 @@
 
 #include "engine/serve/inference.h"
 
-static const struct reader_column inference_dense[] = {{.name = "age"}}, inference_field[] = {{.name = "job"}};
+static const struct reader_column inference_dense[] = {{.name = "age"}},
+                                  inference_field[] = {{.name = "job", .ids_max = 3}};
 static const struct setup inference_setup = {.settings = {.data_format = DATA_CSV, .serve_body = 4096},
                                              .schema.reader = {.example = {.dense_count = 1, .field_count = 1},
                                                                .dense = inference_dense,

@@ -113,6 +113,10 @@ static void inference__wrong_requests__are_told(void **state)
     fails(REQUEST(INPUT("age", "FP16", "[1]", "\"data\":[1]")), NULL, 0, "found FP16");
     fails(REQUEST(INPUT("age", "FP32", "[1,1,1]", "\"data\":[1]")), NULL, 0, "expected a shape");
     fails(REQUEST(INPUT("age", "FP32", "[-1]", "\"data\":[1]")), NULL, 0, "expected a shape");
+    fails(REQUEST(INPUT("age", "FP32", "[1.0]", "\"data\":[1]")), NULL, 0, "of whole numbers");
+    fails(REQUEST(INPUT("age", "FP32", "[1,2]", "\"data\":[1,2]")), NULL, 0, "the column has one value, no list");
+    fails(REQUEST(INPUT("job", "BYTES", "[1,2]", "\"data\":[\"a|b\",\"c\"]")), NULL, 0,
+          "expected elements without '|', which is between keys");
     fails(REQUEST(INPUT("age", "FP32", "[1,0]", "\"data\":[]")), NULL, 0, "expected a shape");
     fails(REQUEST(INPUT("age", "FP32", "[2]", "\"data\":[1]")), NULL, 0, "expected data of 2 elements");
     fails(REQUEST(INPUT("age", "FP32", "[1]", "\"data\":7")), NULL, 0, "expected data of 1 elements");

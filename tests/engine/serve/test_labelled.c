@@ -47,6 +47,11 @@ static void labelled__csv__label_by_its_name(void **state)
     check(&two, "buy,age\n,39\n", "1,0\n", "buy,age,click\n0,39,1\n");
     check(&one, "age\n1\n2\n3\n", "1\n\n0\n", "age,click\n1,1\n3,0\n");
     check(&one, "age\n", "", "age,click\n");
+    check(&one, "click,age,job\n39,cook\n", "1\n", "click,age,job\n1,39,cook\n"); /* named, and not there */
+    check(&one,
+          "\xef\xbb\xbf"
+          "click,age\n0,39\n\n\r\n",
+          "1\n", "click,age\n1,39\n");
 }
 
 static void labelled__columns_by_order__label_in_its_place(void **state)
