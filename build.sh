@@ -342,7 +342,8 @@ build_programs() {
 # The tests' sources whose programs run: all; for ./build.sh test, those that TESTS matches as in tests/run.sh.
 wanted() {
     if [ "$verb" = test ]; then
-        sed -e "s|^|$out/|" -e 's/\.c$//' | grep -E "${TESTS:-.}" | grep -Ev "${BUT:-^$}" | sed -e "s|^$out/||" -e 's/$/.c/'
+        sed -e "s|^|$out/|" -e 's/\.c$//' | grep -E "${TESTS:-.}" | grep -Ev "${BUT:-^$}" |
+            sed -e "s|^$out/||" -e 's/$/.c/'
     else
         cat
     fi

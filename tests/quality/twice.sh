@@ -25,7 +25,7 @@ for name in $made; do
         mkdir -p "$work/$name/build/release"
         cp build/release/flags "$work/$name/build/release"
         for kernels in fatbin engine/device/cpu/isa; do
-            [ ! -d build/release/$kernels ] || (cd build/release && tar c $kernels) | tar xm -C "$work/$name/build/release"
+            [ ! -d build/release/$kernels ] || tar c -C build/release $kernels | tar xm -C "$work/$name/build/release"
         done
     fi
     (cd "$work/$name" && ./build.sh release | tail -1)
