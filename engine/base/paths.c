@@ -83,6 +83,25 @@ size_t path_shown_bytes(const char *name, size_t bytes)
     return shown;
 }
 
+/* What ends a word of a model's text. */
+static bool is_between(char c) { return memchr(" \t\r\n,", c, 5) != NULL; }
+
+status text_shown(char **shown, const char *text, size_t *bytes)
+{
+    char *to = *shown = malloc(*bytes + 1);
+    if (to == NULL) FAIL(MEMORY, "no memory for a text of %zu bytes", *bytes);
+    for (const char *at = text, *end = text + *bytes, *stop; at < end; at = stop) {
+        for (stop = at; stop < end && !is_between(*stop);) stop++;
+        const size_t kept = path_shown_bytes(at, (size_t)(stop - at));
+        memcpy(to, at, kept);
+        to += kept;
+        while (stop < end && is_between(*stop)) *to++ = *stop++;
+    }
+    *bytes = (size_t)(to - *shown);
+    *to = 0;
+    return ST_OK;
+}
+
 bool path_has_query(const char *name, size_t bytes)
 {
     return path_is_address(name, bytes) && memchr(name, '?', bytes) != NULL;

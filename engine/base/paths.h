@@ -30,6 +30,9 @@ bool paths_have_address(const char *paths);
 /* Bytes of a name that may be shown and kept. Of an address: all before its query, because the query may give
  * access (an address signed for a time). Of an address with a name and a password: "http://" alone. */
 size_t path_shown_bytes(const char *name, size_t bytes);
+/* A copy of a model's text of *bytes bytes, in which each address has its shown bytes alone; malloc'd, *bytes
+ * long. MEMORY. */
+MUST_USE status text_shown(char **shown, const char *text, size_t *bytes);
 /* Whether a name is an address with a query: what follows its comma may be more of it, and not a file. */
 bool path_has_query(const char *name, size_t bytes);
 /* The list as messages may show it: the list itself; or, if it has addresses, what may be shown

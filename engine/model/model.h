@@ -161,7 +161,7 @@ struct model_save_options {
  * do, too, and what the failed save has written is removed. *bytes (or NULL) becomes the bytes written. */
 MUST_USE status model_save(const struct model *model, const struct model_save_options *options, uint64_t *bytes);
 /* A save of several owners, in three calls; all files have one tag. The first owner claims a generation that
- * no file of the directory has. Every other owner writes its rows, TABLE.OWNER.STEP.rows, and fills parts
+ * no file of the directory has. Every other owner writes its rows, TABLE+OWNER.STEP.rows, and fills parts
  * [table_count], whose names model_parts_free frees. Then the first owner calls model_save. The next save
  * removes files that no manifest names. Fail as model_save. */
 MUST_USE status model_save_claim(const struct model *model, const char *path, uint32_t *generation);

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "engine/base/heap.h"
+#include "engine/base/paths.h"
 #include "engine/model/model_dir.h"
 #include "engine/model/model_names.h"
 #include "io/store/admission.h"
@@ -47,7 +48,7 @@ static status tag_find(const struct save *s, const char *manifest, bool *is_take
 }
 
 /* The name of a table's file: STEM.STEP[-GENERATION].END; for owners but the first
- * STEM.OWNER.STEP… malloc'd. */
+ * STEM+OWNER.STEP…, a byte that no stem has. malloc'd. */
 static status table_data_name(const struct save *s, uint32_t table, const char *end, char **name)
 {
     const struct graph *g = s->model->graph;
@@ -55,7 +56,7 @@ static status table_data_name(const struct save *s, uint32_t table, const char *
     char *stem, *owned = NULL;
     *name = NULL;
     TRY(model_file_stem(&stem, graph_string(g, g->tables[table].name)));
-    status st = owner == 0 ? ST_OK : heap_text(&owned, "%s.%u", stem, owner);
+    status st = owner == 0 ? ST_OK : heap_text(&owned, "%s+%u", stem, owner);
     if (st == ST_OK) st = model_data_name(name, owned ? owned : stem, s->model->progress.step, s->generation, end);
     free(owned);
     free(stem);
@@ -93,6 +94,7 @@ void save_end(struct save *s)
     free(s->table_name);
     free(s->dense_name);
     manifest_free(&s->manifest);
+    free(s->text);
     model_arrays_free(&s->arrays);
     older_saves_free(&s->older);
 }
@@ -111,8 +113,9 @@ static status save_describe(struct save *s)
     m->progress = s->model->progress;
     m->best = s->model->best;
     TRY(manifest_data_set(m, &s->model->data));
-    m->text = g->text;
     m->text_bytes = g->text_bytes;
+    TRY(text_shown(&s->text, g->text, &m->text_bytes)); /* saves keep no secrets */
+    m->text = s->text;
     m->save = 1;
     for (uint32_t i = 0; i < s->older.count; i++)
         if (s->older.items[i].manifest.save >= m->save) m->save = s->older.items[i].manifest.save + 1;

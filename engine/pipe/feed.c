@@ -58,8 +58,9 @@ static bool step_rows_wanted(const struct feed_options *o, uint32_t t, struct st
     *wants = (struct step_rows_wants){.shows = counts || tells ||
                                                optimizer_reads_shows(&o->graph->optimizers[table->optimizer]),
                                       .clicks = counts,
-                                      .keys = (counts && table->life.vector_score > 0) ||
-                                              (table->store == TABLE_BF16 && o->exchange == NULL) || o->waves,
+                                      /* with counters a row may get its vector: by a score, or because it was
+                                       * saved without one by another recipe */
+                                      .keys = counts || (table->store == TABLE_BF16 && o->exchange == NULL) || o->waves,
                                       .lanes = by_lane,
                                       .nobody_floats = lives ? table->span_floats : 0};
     return counts;

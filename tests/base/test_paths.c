@@ -104,6 +104,22 @@ static void paths_have_stream__devices_and_a_dash__are_one(void **state)
                  paths_have_stream("/nowhere/a") || paths_have_stream("http://h/b"));
 }
 
+static void text_shown__addresses__are_cut_and_all_else_stays(void **state)
+{
+    (void)state;
+    static const char text[] = "[data]\n path = a?b, http://h/b?s=1,s3://k:x@h/c ; http://h/?q\r\n\thttp://h/d#e";
+    char *shown;
+    size_t bytes = sizeof text; /* with the 0 */
+    assert_int_equal(text_shown(&shown, text, &bytes), ST_OK);
+    assert_string_equal(shown, "[data]\n path = a?b, http://h/b,s3:// ; http://h/\r\n\thttp://h/d");
+    assert_int_equal(bytes, strlen(shown));
+    free(shown);
+    bytes = 0;
+    assert_int_equal(text_shown(&shown, text, &bytes), ST_OK);
+    assert_true(*shown == 0 && bytes == 0);
+    free(shown);
+}
+
 static void path_shown_bytes__addresses__end_before_their_query(void **state)
 {
     (void)state;
@@ -143,6 +159,7 @@ int main(void)
         cmocka_unit_test(paths_next__commas_of_names__are_written_behind_a_backslash),
         cmocka_unit_test(paths_name_stdin__a_dash_alone__is_it),
         cmocka_unit_test(paths_have_stream__devices_and_a_dash__are_one),
+        cmocka_unit_test(text_shown__addresses__are_cut_and_all_else_stays),
         cmocka_unit_test(path_shown_bytes__addresses__end_before_their_query),
         cmocka_unit_test(paths_beside__relative_names__lie_in_the_files_folder),
         cmocka_unit_test(paths_beside__a_file_of_the_working_directory__is_told_where_it_is_looked_for),

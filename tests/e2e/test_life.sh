@@ -73,6 +73,21 @@ damaged() { # a byte of the counts flipped: named, and the save is lost
         { cat "$folder/fsck"; return 1; }
 }
 check 'fsck of damaged counts' damaged
+# Rows that were saved without a vector get it in the next step where no score is asked for any more.
+scoreless() { # NODES
+    rm -rf "$folder/scoreless" && cp -r "$folder/whole.model" "$folder/scoreless"
+    heterps compile samples/ctrdnn1.cfg -o "$folder/other.bin" --set train.batch=64 --set train.micro=32 \
+        --set train.lanes=2 --set store.period=50 --set emb.ttl=2 --set emb.delete_score=0.12 --set emb.rows=6000 &&
+        if [ "$1" = 1 ]; then
+            heterps "$folder/other.bin" --data "$test" --init "$folder/whole.model" --out "$folder/scoreless1"
+        else
+            "$HETERPS" launch --local "$1" -- "$folder/other.bin" --data "$test" --init "$folder/whole.model" \
+                --out "$folder/scoreless$1" -q >"$folder/.launched" 2>&1 || { cat "$folder/.launched"; return 1; }
+        fi && exported "$folder/other.bin" "$folder/scoreless$1" "scoreless$1"
+}
+check 'rows without a vector, and no score for one' scoreless 1
+check 'on two nodes, too' scoreless 2
+check 'the bytes of one' same_bytes scoreless1 scoreless2
 
 fails 2 'rows that come and go need train.sync = bsp' 'wsp' heterps "$graph" --data "$data" \
     --set train.sync=wsp --set train.micro=64

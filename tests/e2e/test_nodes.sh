@@ -639,7 +639,7 @@ apart_full() { # node 0's disk, by the rows of node 1
         timeout 60 '$h' $rows --out pair.model/m --nodes $places --rank 0 >out0 2>err0 </dev/null
         [ \$? = 1 ] && ! wait \$!" || { echo 'no failure'; cat err0 err1; return 1; }
     for r in 0 1; do
-        grep -q 'error: pair.model/m/emb.1.12.rows.*: No space left on device' err$r || { cat err$r; return 1; }
+        grep -q 'error: pair.model/m/emb+1.12.rows.*: No space left on device' err$r || { cat err$r; return 1; }
     done
     runs 0 "$h" fsck full.model && says 'whole    full.model: 1 save, 3 files' || cat out
 }
@@ -652,7 +652,7 @@ other_full() { # of a node that is not the first: it may write no file as large 
     timeout 60 "$h" $rows --rank 0 >out0 2>err0 </dev/null
     [ $? = 1 ] && ! wait $second || { echo 'no failure'; cat err0 err1; return 1; }
     for r in 0 1; do
-        grep -q 'error: .*pair.model/emb.1.12.rows.*: File too large' err$r || { cat err$r; return 1; }
+        grep -q 'error: .*pair.model/emb+1.12.rows.*: File too large' err$r || { cat err$r; return 1; }
     done
     runs 0 "$h" fsck pair.model && says 'whole    pair.model: 1 save, 3 files' || cat out
 }

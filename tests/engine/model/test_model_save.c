@@ -61,7 +61,7 @@ static void model_save_rows__second_owner__a_part_of_each_table(void **state)
 {
     (void)state;
     static const uint8_t owner_of[SHARD_COUNT];
-    static const char *const names[] = {"emb.1.30.rows", "side.car.1.30.rows"};
+    static const char *const names[] = {"emb+1.30.rows", "side.car+1.30.rows"};
     char path[512], file[FILE_PATH_BYTES];
     struct model first, second, all;
     struct manifest_part parts[2];
