@@ -116,6 +116,10 @@ static status vector_put(struct lean *l, const float *vector, uint32_t dim, uint
         uint16_t bf16[PIECE_FLOATS];
         int8_t int8[2 * PIECE_FLOATS];
     } piece;
+    for (uint32_t i = 0; i < dim; i++)
+        if (!isfinite(vector[i]))
+            FAIL(INVALID, "%s: a row to be written has a value that is not finite; export a save from before",
+                 l->options->path);
     if (l->header.store == LEAN_F32) return put(l, vector, dim * sizeof *vector);
     if (l->header.store == LEAN_INT8) l->scales[row] = scale_of(vector, dim);
     for (uint32_t begin = 0; begin < dim; begin += PIECE_FLOATS) {

@@ -115,7 +115,8 @@ static const char *near_text(char *text, size_t bytes, const char *name, const c
 
 /* --- options ---------------------------------------------------------------------------------- */
 
-/* Transposes the weights of fc. Parameters are listed in the order of the graph's tensors. */
+/* Transposes the weights of fc. Parameters are listed in the order of the graph's tensors, each once,
+ * however many layers share it. */
 static void transpose_all(struct warm_start *w)
 {
     const struct graph *g = w->model->graph;
@@ -124,7 +125,8 @@ static void transpose_all(struct warm_start *w)
         if (node->op != OP_ID_fc) continue;
         const uint32_t weight = g->args[node->arg_begin + node->input_count];
         uint32_t index = 0;
-        for (uint32_t t = 0; t < weight; t++) index += g->tensors[t].kind == TENSOR_PARAM;
+        if (g->tensors[weight].is_alias) continue;
+        for (uint32_t t = 0; t < weight; t++) index += g->tensors[t].kind == TENSOR_PARAM && !g->tensors[t].is_alias;
         w->params[index].is_transposed = true;
     }
 }

@@ -397,6 +397,7 @@ static status train(struct trainer *t)
     t->recovers = t->options->resume != NULL && t->options->use == NULL;
     if (t->recovers) doing_begin(DOING_recovery);
     TRY(train_model_fill(t));
+    train_best_look(t);
     doing_begin(DOING_handshake);
     const status st = train_nodes_begin(t);
     doing_end(DOING_handshake);

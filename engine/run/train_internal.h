@@ -47,6 +47,7 @@ struct trainer {
     struct heads heads; /* of an evaluation; empty between two */
     struct early_stop stop;
     char *best_path;      /* OUT/best; NULL: no best model is kept */
+    bool has_best;        /* the best so far is there              */
     uint64_t epoch_until; /* the pass that an evaluation follows, 0: none */
     struct report report;
     /* at the last look at the plan */
@@ -133,6 +134,8 @@ MUST_USE status train_nodes_stopped(const struct trainer *t);
 
 /* Claims the directory of the best model, before the work begins. */
 MUST_USE status train_best_open(struct trainer *t);
+/* When the model has been loaded: whether the best one so far is in that directory, which is told if it is not. */
+void train_best_look(struct trainer *t);
 /* Saves the model, which is the best so far. */
 MUST_USE status train_best_save(struct trainer *t);
 /* Says which model was the best, and whether training has ended because none was better. */

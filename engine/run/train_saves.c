@@ -10,6 +10,7 @@
 #include "engine/base/heap.h"
 #include "engine/base/log.h"
 #include "engine/base/trace.h"
+#include "engine/model/model_dir.h"
 #include "engine/node/save.h"
 #include "engine/run/train_internal.h"
 #include "io/store/store_life.h"
@@ -249,6 +250,23 @@ status train_best_open(struct trainer *t)
     return model_dir_check(t->graph, t->best_path);
 }
 
+void train_best_look(struct trainer *t)
+{
+    const struct best *best = &t->session->setup.model.best;
+    struct manifest manifest;
+    if (t->best_path == NULL || best->figure[0] == 0 || (t->node && node_index(t->node) > 0)) return;
+    if (model_file_is_there(t->best_path, MANIFEST_NAME) &&
+        manifest_load(&manifest, t->best_path, MANIFEST_NAME) == ST_OK) {
+        t->has_best = manifest.progress.step == best->step;
+        manifest_free(&manifest);
+    }
+    if (t->has_best) return;
+    log_warning("the best model so far, of step %" PRIu64
+                ", is not in %s: the run that found it has kept it in its own "
+                "directory; this run keeps the next that is better",
+                best->step, t->best_path);
+}
+
 status train_best_save(struct trainer *t)
 {
     const struct model *model = &t->session->setup.model;
@@ -257,6 +275,7 @@ status train_best_save(struct trainer *t)
     status st = model_check(t);
     if (st != ST_OK) return train_fail_unsaved(t, st);
     TRY(model_put(t, t->best_path, 1, NULL));
+    t->has_best = true;
     log_info("best     step %" PRIu64 ": %s, saved as %s", model->best.step,
              early_stop_text(&t->stop, text, sizeof text), t->best_path);
     return ST_OK;
@@ -271,14 +290,14 @@ void train_best_tell(const struct trainer *t)
     if (early_stop_is_over(&t->stop))
         log_info("stop     step %" PRIu64 ": no better than %s of step %" PRIu64 " in %" PRIu64 " evaluations",
                  t->session->setup.model.progress.step, text, best->step, best->evaluations_since);
-    log_info("best     step %" PRIu64 ": %s%s%s", best->step, text, t->best_path ? " in " : "",
-             t->best_path ? t->best_path : "");
+    const char *path = t->has_best ? t->best_path : NULL;
+    log_info("best     step %" PRIu64 ": %s%s%s", best->step, text, path ? " in " : "", path ? path : "");
     log_event_begin("best");
     log_event_u64("step", best->step);
     log_event_text("figure", best->figure);
     log_event_f64("value", best->value);
     log_event_u64("evaluations_since", best->evaluations_since);
     log_event_u64("stopped", early_stop_is_over(&t->stop));
-    if (t->best_path) log_event_text("path", t->best_path);
+    if (path) log_event_text("path", path);
     log_event_end();
 }

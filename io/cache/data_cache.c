@@ -569,8 +569,8 @@ status data_cache_skip(struct data_cache *c, uint64_t count, bool *over)
             TRY(group_next(c, left, &skipped, over));
         } else {
             TRY(rows_find(c, over));
-            skipped = block_skip(c->reader, left);
-            sum_add(c, c->reader);
+            skipped = *over ? 0 : block_skip(c->reader, left);
+            if (!*over) sum_add(c, c->reader);
         }
         left -= skipped;
         c->row += skipped;

@@ -159,7 +159,7 @@ const char *cold_segment_path(const struct cold *cold, const struct cold_table *
 }
 
 /* Whether a file has the name of a segment, NAME.DIGITS.segment with at least eight digits, or the name that
- * directory_is_direct() tries. */
+ * directory_is_direct() tries. A saved segment has a step behind such digits: NAME.DIGITS.STEP.segment. */
 static bool is_segment(const char *name)
 {
     size_t end = strlen(name), digits = 0;
@@ -167,7 +167,11 @@ static bool is_segment(const char *name)
     if (end <= strlen(SUFFIX) || strcmp(name + end - strlen(SUFFIX), SUFFIX) != 0) return false;
     end -= strlen(SUFFIX);
     while (digits < end && name[end - digits - 1] >= '0' && name[end - digits - 1] <= '9') digits++;
-    return digits >= 8 && end > digits + 1 && name[end - digits - 1] == '.';
+    if (digits < 8 || end <= digits + 1 || name[end - digits - 1] != '.') return false;
+    end -= digits + 1;
+    digits = 0;
+    while (digits < end && name[end - digits - 1] >= '0' && name[end - digits - 1] <= '9') digits++;
+    return digits < 8;
 }
 
 /* Open files besides those of segments. */
@@ -198,6 +202,9 @@ static status directory_open(struct cold *cold)
 {
     char name[COLD_NAME_BYTES];
     TRY(file_directory_make(cold->path));
+    snprintf(name, sizeof name, "%s/manifest.json", cold->path);
+    if (access(name, F_OK) == 0)
+        FAIL(INVALID, "%s has a saved model (manifest.json); give store.path a directory of its own", cold->path);
     snprintf(name, sizeof name, "%s/lock", cold->path);
     cold->lock_fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (cold->lock_fd < 0) FAIL(IO, "cannot open %s: %s", name, strerror(errno));
@@ -313,6 +320,10 @@ static status transfer_done(struct cold *cold, enum cold_kind kind, struct trans
     transfer->done_bytes += (uint32_t)done->result;
     if (transfer->done_bytes == transfer->size_bytes) return ST_OK;
     if (cold->is_direct) transfer->done_bytes = transfer->done_bytes / SEGMENT_ALIGN_BYTES * SEGMENT_ALIGN_BYTES;
+    if (transfer->offset_bytes + transfer->done_bytes == offset_bytes) /* for ever the same part of a block */
+        FAIL(IO, "%s ends within the %u bytes from byte %" PRIu64 " on, expected %" PRIu64 " bytes",
+             cold_segment_path(cold, table, transfer->segment, name), (unsigned)SEGMENT_ALIGN_BYTES, offset_bytes,
+             transfer->offset_bytes + transfer->size_bytes);
     return cold_transfer(cold, kind, transfer, done->tag);
 }
 

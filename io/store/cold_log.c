@@ -46,7 +46,9 @@ static status segment_begin(struct cold *cold, struct cold_table *table)
     if (segment->fd < 0) FAIL(IO, "cannot make %s: %s", name, strerror(errno));
     /* Reserves its bytes now; where the file system cannot, a write will fail when there is no room. */
     const off_t bytes = (off_t)segment_bytes(&table->shape);
-    if (fallocate(segment->fd, 0, 0, bytes) != 0 && errno != EOPNOTSUPP && errno != ENOSYS) {
+    int made;
+    while ((made = fallocate(segment->fd, 0, 0, bytes)) != 0 && errno == EINTR) {} /* by a signal that stops a run */
+    if (made != 0 && errno != EOPNOTSUPP && errno != ENOSYS) {
         int error = errno;
         close(segment->fd);
         (void)unlink(name);
@@ -307,7 +309,9 @@ status cold_put(struct home *home, uint32_t t, uint64_t key, const float *span)
     uint32_t place;
     if (table->index.row_count == table->row_max)
         FAIL(FULL,
-             "table \"%s\" is full: %" PRIu64 " rows on disk fill its %" PRIu64 " bytes of the budget; raise store.ssd",
+             "table \"%s\" is full: %" PRIu64 " rows on disk fill its %" PRIu64
+             " bytes of the budget; raise store.ssd, or the "
+             "table's own ssd",
              table->name, table->row_max, table->disk_bytes);
     TRY(room_make(cold, table));
     /* Before the row is taken: if a put fails, the caller still has the row. */

@@ -109,7 +109,8 @@ status row_take(const struct store *store, struct store_table *table, uint32_t *
     if (next == table->row_max)
         FAIL(FULL,
              "table \"%s\" is full: %" PRIu64 " rows of %" PRIu64 " bytes fill its %" PRIu64
-             " bytes of the budget; raise store.ram (now %" PRIu64 " bytes), or give it a disk (store.ssd)",
+             " bytes of the budget; raise store.ram (now %" PRIu64 " bytes) or the table's own ram, or give it a disk "
+             "(store.ssd)",
              table->name, next, row_bytes_of(table), table->budget_bytes, store->ram_bytes);
     *row = (uint32_t)next;
     table->used_count += table->is_tiered; /* in RAM alone, row_count_add publishes the count */

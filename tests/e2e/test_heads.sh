@@ -417,6 +417,20 @@ check 'training stops early, by steps' stops "$folder/early" 5
 check 'the best model is kept' best_is_kept
 check 'training stops early, by passes' stops "$folder/early" 0
 check 'the best model of passes is kept' best_is_kept
+# What is said of the best model is true of the directory that it names.
+elsewhere() {
+    rm -rf "$folder/early" "$folder/other"
+    stopping "$folder/early" --set eval.every=5 --set train.patience=9 --set train.steps_max=40 \
+        --set checkpoint.every=20 --set checkpoint.keep=9 &&
+        "$HETERPS" "$folder/one_loss.bin" --data "$train" --eval "$test" --resume "$folder/early" \
+            --out "$folder/other" --set train.epochs=20 --set train.stop=auc \
+            --set train.patience=9 --set train.steps_max=41 >"$folder/out" 2>&1 &&
+        step=$(sed -n "s|.*warning: the best model so far, of step \([0-9]*\), is not in $folder/other/best.*|\1|p" \
+            "$folder/out") && [ -n "$step" ] && grep -q '^best ' "$folder/out" &&
+        ! grep -q "^best  *step $step: .* in $folder" "$folder/out" ||
+        { cat "$folder/out"; return 1; }
+}
+check 'a best model that is elsewhere is not said to be here' elsewhere
 check 'without --out it only stops' stops '' 5
 # resumed EVERY SAVES STOP...: in pieces, to the same end and the same best; a save that is due with an
 # evaluation comes before it

@@ -367,7 +367,7 @@ static void train_best_tell__stopped_or_not__line_and_event(void **state)
     (void)state;
     static const struct figure_kind figures[] = {{.text = "AUC", .key = "auc", .digits = 4}};
     static struct head head = {.name = "bce", .figures = figures};
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         const bool is_kept = i != 1, is_over = i != 2;
         char kept[] = "/models/m/best";
         begin(i == 3 ? LOG_JSON : LOG_TEXT);
@@ -376,6 +376,7 @@ static void train_best_tell__stopped_or_not__line_and_event(void **state)
             .figure = "bce.auc", .value = 0.75, .step = 20, .evaluated_step = 50, .evaluations_since = is_over ? 3 : 2};
         t.stop = (struct early_stop){.head = &head, .patience = 3, .best = &session.setup.model.best};
         t.best_path = is_kept ? kept : NULL;
+        t.has_best = is_kept && i != 4; /* 4: the directory has another one, or none */
         train_best_tell(&t);
         opened_end(&told);
         static const char *const texts[] = {
@@ -383,7 +384,7 @@ static void train_best_tell__stopped_or_not__line_and_event(void **state)
             "best     step 20: AUC 0.7500 in /models/m/best\n",
             "stop     step 50: no better than AUC 0.7500 of step 20 in 3 evaluations\nbest     step 20: AUC 0.7500\n",
             "best     step 20: AUC 0.7500 in /models/m/best\n", ""};
-        assert_string_equal(told.text, texts[i]);
+        assert_string_equal(told.text, texts[i % 4 + (i == 4)]);
         if (i == 3) {
             assert_string_equal(event_steps(&told, "best"), "20");
             assert_string_equal(event_text(&told, "best", "figure"), "bce.auc");
