@@ -34,7 +34,7 @@ struct save {
     struct model_arrays arrays;
     struct older_saves older;
     struct manifest manifest;
-    char *text; /* the graph's, without secrets */
+    char *text;              /* the graph's, without secrets */
     const char *linked_name; /* the second name that this save gave to the save before it, or NULL */
     uint64_t bytes;          /* written so far */
 };

@@ -261,9 +261,8 @@ void train_best_look(struct trainer *t)
         manifest_free(&manifest);
     }
     if (t->has_best) return;
-    log_warning("the best model so far, of step %" PRIu64
-                ", is not in %s: the run that found it has kept it in its own "
-                "directory; this run keeps the next that is better",
+    log_warning("the best model so far, of step %" PRIu64 ", is not in %s: the run that found it has kept it "
+                "elsewhere; this run keeps the next that is better",
                 best->step, t->best_path);
 }
 

@@ -309,9 +309,8 @@ status cold_put(struct home *home, uint32_t t, uint64_t key, const float *span)
     uint32_t place;
     if (table->index.row_count == table->row_max)
         FAIL(FULL,
-             "table \"%s\" is full: %" PRIu64 " rows on disk fill its %" PRIu64
-             " bytes of the budget; raise store.ssd, or the "
-             "table's own ssd",
+             "table \"%s\" is full: %" PRIu64 " rows on disk fill its %" PRIu64 " bytes of the budget; "
+             "raise store.ssd, or the table's own ssd",
              table->name, table->row_max, table->disk_bytes);
     TRY(room_make(cold, table));
     /* Before the row is taken: if a put fails, the caller still has the row. */
