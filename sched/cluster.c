@@ -131,7 +131,9 @@ static status type_read(const struct ini *ini, const struct ini_section *section
         .profile = keys.profile,
         .line = section->line,
     };
-    type->node = keys.node;
+    if (keys.node[0] && keys.nodes[0])
+        return ini_fail(ini, section, ini_entry_find(section, "nodes"), "expected node or nodes, found both");
+    type->node_names = keys.nodes[0] ? keys.nodes : keys.node;
     type->resource.adds_moves = !keys.overlaps;
     TRY(device_read(ini, section, keys.device, &type->resource));
     TRY(slow_read(ini, section, &keys, &type->resource.slow));
@@ -175,28 +177,72 @@ static status node_read(const struct ini *ini, const struct ini_section *section
 static status type_node_fail(const struct cluster *c, const struct cluster_type *type, const char *expected)
 {
     const struct ini_section *section = ini_find(&c->ini, "type", type->resource.name);
-    return ini_fail(&c->ini, section, ini_entry_find(section, "node"), "expected %s, found \"%.60s\"", expected,
-                    type->node);
+    const struct ini_entry *one = ini_entry_find(section, "node"), *several = ini_entry_find(section, "nodes");
+    return ini_fail(&c->ini, section, several && *several->value ? several : one, "expected %s, found \"%.60s\"",
+                    expected, type->node_names);
+}
+
+/* Takes the next name of the type's nodes, of which *at is the rest: a whole text for `node`, and one
+ * between commas for `nodes`. Returns its bytes; 0: there is none. */
+static size_t node_name_next(const struct cluster *c, const struct cluster_type *type, const char **at,
+                             const char **name)
+{
+    const struct ini_entry *several = ini_entry_find(ini_find(&c->ini, "type", type->resource.name), "nodes");
+    const bool is_list = several && *several->value;
+    const bool is_behind_comma = is_list && *at > type->node_names && (*at)[-1] == ',';
+    if (**at == 0 && !is_behind_comma) return 0;
+    *name = *at + (is_list ? strspn(*at, " \t") : 0);
+    size_t bytes = is_list ? strcspn(*name, ",") : strlen(*name);
+    *at = *name + bytes + ((*name)[bytes] == ',');
+    while (is_list && bytes > 0 && ((*name)[bytes - 1] == ' ' || (*name)[bytes - 1] == '\t')) bytes--;
+    return bytes ? bytes : SIZE_MAX; /* no node has an empty name */
+}
+
+static status type_node_add(const struct cluster *c, struct cluster_type *type, uint32_t node)
+{
+    if (type->nodes >> node & 1) return type_node_fail(c, type, "each node once");
+    type->nodes |= UINT64_C(1) << node;
+    return ST_OK;
 }
 
 /* Makes the nodes of the `count` [node] sections, in the order of the text. */
 static status nodes_named(struct cluster *c, uint32_t count)
 {
     char text[512], names[480];
-    uint32_t at = 0;
+    uint32_t made = 0;
     TRY(instance_nodes_make(&c->nodes, count, 1));
     for (uint32_t i = 0; i < c->ini.section_count; i++)
         if (strcmp(c->ini.sections[i].kind, "node") == 0)
-            TRY(node_read(&c->ini, &c->ini.sections[i], &c->nodes->node[at++]));
+            TRY(node_read(&c->ini, &c->ini.sections[i], &c->nodes->node[made++]));
     for (uint32_t t = 0; t < c->type_count; t++) {
         struct cluster_type *type = &c->types[t];
-        if (type->node[0] == 0) continue;
-        const uint32_t node = node_find(c->nodes, type->node, strlen(type->node));
-        if (node == count) {
-            snprintf(text, sizeof text, "the name of a [node] section (%s)", names_text(c->nodes, names, sizeof names));
+        const char *at = type->node_names, *name = at;
+        for (size_t bytes; (bytes = node_name_next(c, type, &at, &name)) > 0;) {
+            const uint32_t node = node_find(c->nodes, name, bytes);
+            if (node == count) {
+                snprintf(text, sizeof text, "the name of a [node] section (%s)",
+                         names_text(c->nodes, names, sizeof names));
+                return type_node_fail(c, type, text);
+            }
+            TRY(type_node_add(c, type, node));
+        }
+    }
+    return ST_OK;
+}
+
+/* Reads the numbers that a type gives. */
+static status type_numbers_read(const struct cluster *c, struct cluster_type *type)
+{
+    const char *at = type->node_names, *name = at;
+    for (size_t bytes; (bytes = node_name_next(c, type, &at, &name)) > 0;) {
+        char digits[24] = "", text[96];
+        uint64_t number;
+        if (bytes < sizeof digits) memcpy(digits, name, bytes), digits[bytes] = 0;
+        if (!cfg_parse_u64(digits, &number) || number >= INSTANCE_NODES_MAX) {
+            snprintf(text, sizeof text, "a node from 0 to %u, as there is no [node] section", INSTANCE_NODES_MAX - 1);
             return type_node_fail(c, type, text);
         }
-        type->node_plus = node + 1;
+        TRY(type_node_add(c, type, (uint32_t)number));
     }
     return ST_OK;
 }
@@ -204,28 +250,17 @@ static status nodes_named(struct cluster *c, uint32_t count)
 /* Without [node] sections, makes the nodes of the numbers that types give, in the order of the numbers. */
 static status nodes_numbered(struct cluster *c)
 {
-    uint32_t at[INSTANCE_NODES_MAX] = {0}, count = 0;
-    uint64_t number;
-    char text[96];
+    uint64_t all = 0;
     for (uint32_t t = 0; t < c->type_count; t++) {
-        if (c->types[t].node[0] == 0) continue;
-        if (!cfg_parse_u64(c->types[t].node, &number) || number >= INSTANCE_NODES_MAX) {
-            snprintf(text, sizeof text, "a node from 0 to %u, as there is no [node] section", INSTANCE_NODES_MAX - 1);
-            return type_node_fail(c, &c->types[t], text);
-        }
-        count += at[number] == 0;
-        at[number] = 1;
-        c->types[t].node_plus = (uint32_t)number + 1; /* an index below */
+        TRY(type_numbers_read(c, &c->types[t]));
+        all |= c->types[t].nodes;
     }
-    if (count == 0) return ST_OK;
-    TRY(instance_nodes_make(&c->nodes, count, 1));
-    for (uint32_t node = 0, used = 0; node < INSTANCE_NODES_MAX; node++) {
-        if (at[node] == 0) continue;
-        snprintf(c->nodes->node[used].name, INSTANCE_NODE_BYTES, "%u", node);
-        at[node] = ++used;
-    }
-    for (uint32_t t = 0; t < c->type_count; t++)
-        if (c->types[t].node_plus > 0) c->types[t].node_plus = at[c->types[t].node_plus - 1];
+    if (all == 0) return ST_OK;
+    TRY(instance_nodes_make(&c->nodes, (uint32_t)__builtin_popcountll(all), 1));
+    uint32_t used = 0;
+    for (uint64_t left = all; left; left &= left - 1)
+        snprintf(c->nodes->node[used++].name, INSTANCE_NODE_BYTES, "%d", __builtin_ctzll(left));
+    for (uint32_t t = 0; t < c->type_count; t++) c->types[t].nodes = nodes_packed(c->types[t].nodes, all);
     return ST_OK;
 }
 

@@ -19,8 +19,8 @@
  * link_bandwidth, … (keys in cluster.def; formulas in sched/estimate.h). Virtual workers (sched/workers) also
  * need memory, per_node and network_bandwidth.
  *
- * Types may lie on nodes, which have memory and prices of their own and are joined by links; sched/nodes.h
- * says what this means for a plan.
+ * Types may lie on nodes, one on several, too; nodes have memory and prices of their own and are joined
+ * by links; sched/nodes.h says what this means for a plan.
  *
  *     [type cpu]
  *     node = a                     ; …
@@ -28,6 +28,8 @@
  *     memory = 64GiB
  *     price_per_hour = 0.2
  *     [node b]
+ *     [type worker]
+ *     nodes = a, b                 ; a stage of the type lies on both, with up to `limit` units on each
  *     [link a..b]
  *     bandwidth = 1.2e9            ; bytes/s from a to b
  *     bandwidth_back = 1e9         ; from b to a
@@ -56,8 +58,8 @@ struct cluster_type {
     uint64_t memory_bytes;    /* of a unit; 0: not given                                                  */
     uint32_t per_node;        /* units; 0: all on one node                                                */
     double network_bandwidth; /* bytes a second that a node receives from others; 0: not declared         */
-    const char *node;         /* on which its units are, as the text gives it; ""                         */
-    uint32_t node_plus;       /* 1 + its number among the cluster's nodes; 0: not given                   */
+    const char *node_names;   /* on which its units are, as the text gives it: "a", or "a, b" of several; ""   */
+    uint64_t nodes;           /* bit n: node n of the cluster; 0: not given. nodes_apply gives it to resource.nodes */
     const char *profile;      /* path of a stored instance, relative to the cluster file; "" */
     uint32_t line;            /* of its section, for messages */
 };

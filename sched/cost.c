@@ -37,70 +37,69 @@ static void model_layout(struct cost_model *m, struct layout *layout)
     LAYOUT_TAKE(layout, m->price, T);
     LAYOUT_TAKE(layout, m->links, N * N);
     LAYOUT_TAKE(layout, m->cut_bytes, L);
-    LAYOUT_TAKE(layout, m->weight_bytes, L + 1);
+    LAYOUT_TAKE(layout, m->dense_bytes, L + 1);
+    LAYOUT_TAKE(layout, m->table_bytes, L + 1);
+    LAYOUT_TAKE(layout, m->row_bytes, L + 1);
+    LAYOUT_TAKE(layout, m->place_nodes, m->place_count);
     LAYOUT_TAKE(layout, m->node_memory, N);
     LAYOUT_TAKE(layout, m->node_price, N);
     LAYOUT_TAKE(layout, m->limit, T);
-    LAYOUT_TAKE(layout, m->node, T);
+    LAYOUT_TAKE(layout, m->place, T);
+    LAYOUT_TAKE(layout, m->leader, L);
     LAYOUT_TAKE(layout, m->torn_at, L);
     LAYOUT_TAKE(layout, m->whole_from, L);
     LAYOUT_TAKE(layout, m->is_card, T);
     LAYOUT_TAKE(layout, m->adds_moves, T);
 }
 
-/* Sets the members for nodes and links. Returns USD an hour of all nodes. */
-static double nodes_set(struct cost_model *m)
+/* Counts the places of an instance's types. */
+static uint32_t places_count(const struct instance *i)
 {
-    const struct instance *i = m->instance;
+    uint32_t count = 0;
+    for (uint32_t t = 0; t < i->type_count; t++) {
+        uint32_t same = 0;
+        while (i->types[same].resource.nodes != i->types[t].resource.nodes) same++;
+        count += same == t;
+    }
+    return count;
+}
+
+struct cost_time cost_layer_time(const struct instance *i, uint32_t layer, uint32_t type)
+{
+    const struct instance_time *time = instance_time(i, layer, type);
     const struct instance_nodes *n = i->nodes;
-    double price = 0, a_byte = 0, wait = 0;
-    m->weight_bytes[0] = 0;
-    for (uint32_t l = 0; l < m->layer_count; l++) {
-        m->cut_bytes[l] = l + 1 < m->layer_count ? i->layers[l].cut_bytes : 0;
-        m->weight_bytes[l + 1] = m->weight_bytes[l] + i->layers[l].weight_bytes;
+    const uint32_t count = resource_node_count(&i->types[type].resource);
+    double oct = time->oct, odt = time->odt;
+    if (count > 1) {
+        const double step = n->step > 0 ? n->step : i->batch;
+        const double share = n->lanes > 0 ? (double)((n->lanes + count - 1) / count) / n->lanes : 1.0 / count;
+        const double fixed = fmin(time->fixed, oct);
+        oct = share * (oct - fixed) + fixed * fmin(1, fmax(share, i->batch / step));
+        odt *= share;
     }
-    for (uint32_t t = 0; t < m->type_count; t++) m->node[t] = n ? i->types[t].resource.node_plus - 1 : 0;
-    for (uint32_t a = 0; a < m->node_count; a++) {
-        m->node_memory[a] = n && n->node[a].memory_bytes > 0 ? n->node[a].memory_bytes : INFINITY;
-        m->node_price[a] = n ? n->node[a].price_per_hour : 0;
-        m->has_node_memory |= isfinite(m->node_memory[a]);
-        m->has_node_price |= m->node_price[a] > 0;
-        price += m->node_price[a];
-        for (uint32_t b = 0; b < m->node_count; b++) {
-            struct cost_link *link = &m->links[(size_t)a * m->node_count + b];
-            *link = (struct cost_link){0};
-            if (a == b) continue;
-            const struct instance_link *there = instance_link(n, a, b), *back = instance_link(n, b, a);
-            link->a_byte = 0.5 / there->bandwidth + 0.5 / back->bandwidth;
-            link->wait = (there->latency + back->latency) / n->message;
-            a_byte = fmax(a_byte, link->a_byte);
-            wait = fmax(wait, link->wait);
-        }
-    }
-    m->links_most = wait;
-    for (uint32_t l = 0; l < m->layer_count; l++) m->links_most += m->cut_bytes[l] * a_byte;
-    return price;
+    oct /= i->batch;
+    odt /= i->batch;
+    return (struct cost_time){oct * (1 - time->alpha), oct * time->alpha, odt * (1 - time->beta), odt * time->beta};
 }
 
 status cost_model_open(struct cost_model *model, const struct instance *i)
 {
     uint32_t L = i->layer_count, T = i->type_count;
-    *model = (struct cost_model){
-        .instance = i, .layer_count = L, .type_count = T, .node_count = i->nodes ? i->nodes->count : 1};
+    *model = (struct cost_model){.instance = i,
+                                 .layer_count = L,
+                                 .type_count = T,
+                                 .node_count = i->nodes ? i->nodes->count : 1,
+                                 .place_count = i->nodes ? places_count(i) : 1};
     struct layout sum = {.align = 8};
     model_layout(model, &sum);
     model->memory = malloc(sum.bytes + 1);
     if (model->memory == NULL) FAIL(MEMORY, "no memory for the costs of %u layers on %u types", L, T);
     model_layout(model, &(struct layout){.base = model->memory, .align = 8});
-    for (size_t c = 0; c < (size_t)L * T; c++) {
-        const struct instance_time *time = &i->times[c];
-        double oct = time->oct / i->batch, odt = time->odt / i->batch;
-        model->times[c] =
-            (struct cost_time){oct * (1 - time->alpha), oct * time->alpha, odt * (1 - time->beta), odt * time->beta};
-    }
-    double all_units = nodes_set(model);
+    for (uint32_t l = 0; l < L; l++)
+        for (uint32_t t = 0; t < T; t++) model->times[(size_t)l * T + t] = cost_layer_time(i, l, t);
+    double all_units = cost_places_set(model);
     for (uint32_t t = 0; t < T; t++) {
-        model->price[t] = i->types[t].resource.price_per_hour;
+        model->price[t] = i->types[t].resource.price_per_hour * resource_node_count(&i->types[t].resource);
         model->limit[t] = i->types[t].resource.limit;
         model->is_card[t] = resource_is_card(i->types[t].resource.device);
         model->adds_moves[t] = i->types[t].resource.adds_moves;
@@ -182,58 +181,7 @@ uint32_t cost_units_least(const struct cost_time *time, double tau, uint32_t lim
     return high;
 }
 
-/* --- links and nodes --------------------------------------------------------------------------- */
-
-/* The number of the two stages' pair of nodes, the same both ways. */
-static uint32_t pair_of(const struct cost_model *m, const struct cost_stage *stage, const struct cost_stage *next)
-{
-    const uint32_t a = m->node[stage->type], b = m->node[next->type];
-    return a < b ? a * m->node_count + b : b * m->node_count + a;
-}
-
-void cost_links_add(const struct cost_model *m, struct cost_stage *stages, uint32_t count)
-{
-    double seconds[INSTANCE_NODES_MAX * INSTANCE_NODES_MAX]; /* of all bytes; set only for pairs that occur */
-    if (m->node_count == 1) return;
-    for (uint32_t s = 0; s + 1 < count; s++) seconds[pair_of(m, &stages[s], &stages[s + 1])] = 0;
-    for (uint32_t s = 0; s + 1 < count; s++) {
-        const struct cost_link *link = cost_link(m, stages[s].type, stages[s + 1].type);
-        if (link) seconds[pair_of(m, &stages[s], &stages[s + 1])] += m->cut_bytes[stages[s].last] * link->a_byte;
-    }
-    for (uint32_t s = 0; s + 1 < count; s++) {
-        const struct cost_link *link = cost_link(m, stages[s].type, stages[s + 1].type);
-        if (link) stages[s].time.move += seconds[pair_of(m, &stages[s], &stages[s + 1])] + link->wait;
-    }
-}
-
-double cost_nodes_price(const struct cost_model *m, const struct cost_stage *stages, uint32_t count)
-{
-    uint64_t is_used = 0;
-    double price = 0;
-    if (!m->has_node_price) return 0;
-    for (uint32_t s = 0; s < count; s++) {
-        const uint32_t node = m->node[stages[s].type];
-        price += is_used >> node & 1 ? 0 : m->node_price[node];
-        is_used |= UINT64_C(1) << node;
-    }
-    return price;
-}
-_Static_assert(INSTANCE_NODES_MAX <= 64, "a bit a node");
-
-double cost_memory_lack(const struct cost_model *m, const struct cost_stage *stages, uint32_t count, uint32_t *node)
-{
-    double used[INSTANCE_NODES_MAX], lack = 0;
-    if (!m->has_node_memory) return 0;
-    for (uint32_t a = 0; a < m->node_count; a++) used[a] = 0;
-    for (uint32_t s = 0; s < count; s++)
-        used[m->node[stages[s].type]] += m->weight_bytes[stages[s].last + 1] - m->weight_bytes[stages[s].first];
-    for (uint32_t a = 0; a < m->node_count; a++) {
-        if (!(used[a] - m->node_memory[a] > lack)) continue;
-        lack = used[a] - m->node_memory[a];
-        *node = a;
-    }
-    return lack;
-}
+/* --- plans ---------------------------------------------------------------------------------------- */
 
 struct cost_time cost_segment(const struct cost_model *m, uint32_t first, uint32_t last, uint32_t type)
 {
@@ -271,7 +219,8 @@ struct cost_result cost_of(const struct cost_model *m, const struct cost_stage *
     uint64_t units[RESOURCE_TYPES_MAX]; /* set only for types that occur */
     double tau = 0, rate = cost_nodes_price(m, stages, count);
     uint32_t node;
-    bool is_within = !(cost_memory_lack(m, stages, count, &node) > 0);
+    enum cost_misplaced why;
+    bool is_within = !(cost_memory_lack(m, stages, count, &node) > 0) && cost_misplaced(m, stages, count, &why) == 0;
     for (uint32_t s = 0; s < count; s++) units[stages[s].type] = 0;
     for (uint32_t s = 0; s < count; s++) {
         double et = cost_et(&stages[s].time, stages[s].k);

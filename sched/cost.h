@@ -21,7 +21,30 @@
  * seconds an example; bytes are those of the cut there and back, half each way. The link belongs to no
  * unit, so this part does not divide among units. Cuts that cross one link share it: each takes the seconds
  * of the bytes of all. A node with any layer on it also costs its own price, and the parameters of its
- * layers must fit in its memory. */
+ * layers must fit in its memory.
+ *
+ * A stage of a type on n nodes has k units on each of them, at n times the price, and its nodes share
+ * its lanes evenly and in runs: in order, each has the share s = 1 / n (of whole lanes, the largest
+ * share) of a step of S examples. A node spends a batch's fixed part for each B_o examples that it has,
+ * and at least once a step; it has the share s of all the rest, as it passes its own lanes, moves what
+ * they have, and updates a slice of the parameters and its own rows:
+ *
+ *     OCT_n = s (OCT - fixed) + fixed min(1, max(s, B_o / S));  ODT_n = s ODT                    in (1), (2)
+ *
+ * A micro-batch crosses a cut from the node that has its lane before it to the node that has it behind:
+ * the link of two nodes takes the part of the cut's bytes and messages in which their runs of lanes
+ * overlap; nodes that have the same lanes in both stages send nothing. Besides, the nodes of a stage
+ * exchange in each step. A node sends each other node the sums of the slice that this one updates, and
+ * the values of its own slice; and it asks it for its n-th part of the rows, gets the values, and sends
+ * gradients. On the link of any two that is
+ *
+ *     4 dense_bytes / (n S) + 2 row_bytes / n^2
+ *
+ * bytes an example, there and back, and a message each way a step for either. So a row is counted as
+ * often as it is looked up, though it travels once for all examples of a step that share it; and a
+ * node's sums as one, though lanes that the tree does not join travel alone. The exchange is taken to
+ * hide behind computation, as (3) takes it of cuts. A stage takes the seconds of its slowest link. Its
+ * nodes have all of its dense parameters, and parts of its tables. */
 #ifndef HETERPS_SCHED_COST_H
 #define HETERPS_SCHED_COST_H
 
@@ -37,6 +60,15 @@ struct cost_time {
 /* Seconds of a link: for a byte of a cut there and back; and for an example, beside its bytes. */
 struct cost_link {
     double a_byte, wait;
+};
+
+/* What a run refuses of where stages lie (engine/node/stages.h). */
+enum cost_misplaced {
+    COST_PLACED,
+    COST_APART,  /* layers that share a table or parameters, or heads and the last stage, are on different nodes */
+    COST_LAST,   /* the last stage is on several nodes, and not all stages are on the same       */
+    COST_TABLES, /* tables are on several nodes, and not all on the same                         */
+    COST_RUNS,   /* more than PLAN_SHARED_MAX runs of neighbouring stages are on several nodes  */
 };
 
 /* An instance made ready for evaluating plans. */
@@ -55,16 +87,22 @@ struct cost_model {
     bool *adds_moves;               /* [T] the time of moves is added to that of computing */
     uint32_t *torn_at, *whole_from; /* [L] */
     double torn;
-    /* Nodes; where types lie on none, there is one node without a price. */
-    uint32_t node_count;
-    uint32_t *node;          /* [T]: of a type                                                      */
+    /* Nodes; where types lie on none, there is one node without a price. A place is the nodes of a type. */
+    uint32_t node_count, place_count;
+    uint32_t *place;         /* [T]: of a type                                                      */
+    uint64_t *place_nodes;   /* [places]: bit n: node n                                             */
     struct cost_link *links; /* [nodes, nodes]: there and back, the same both ways                  */
     double *cut_bytes;       /* [L]: after a layer, an example, there and back; of the last one 0   */
-    double *weight_bytes;    /* [L + 1]: of the parameters of the layers before                     */
+    double *dense_bytes;     /* [L + 1]: of the parameters of the layers before, without tables     */
+    double *table_bytes;     /* [L + 1]: of their tables                                            */
+    double *row_bytes;       /* [L + 1]: of their rows between nodes, an example                    */
     double *node_memory;     /* [nodes]; infinite: not given                                        */
     double *node_price;      /* [nodes] USD an hour                                                 */
-    double links_most;       /* seconds an example: no stage's cut takes longer on a link */
-    bool has_node_memory, has_node_price;
+    uint32_t *leader;        /* [L]: the first layer that must be where this one is; itself: none   */
+    double step;             /* S */
+    double links_most;       /* seconds an example: no stage takes longer on a link */
+    bool has_node_memory, has_node_price, has_leaders;
+    bool has_shared; /* a place has several nodes */
     bool has_adding; /* some type adds moves */
     void *memory;
 };
@@ -108,25 +146,58 @@ static inline void cost_stage_end(const struct cost_model *m, uint32_t type, str
     time->compute_shared += time->move_shared;
     time->move = time->move_shared = 0;
 }
-/* The link that a cut between stages of two types crosses; NULL: both are on one node. */
-static inline const struct cost_link *cost_link(const struct cost_model *m, uint32_t type, uint32_t next_type)
+static inline uint64_t cost_nodes(const struct cost_model *m, uint32_t type) { return m->place_nodes[m->place[type]]; }
+static inline bool cost_is_shared(const struct cost_model *m, uint32_t type)
 {
-    const uint32_t a = m->node[type], b = m->node[next_type];
-    return a == b ? NULL : &m->links[(size_t)a * m->node_count + b];
+    const uint64_t nodes = cost_nodes(m, type);
+    return (nodes & (nodes - 1)) != 0;
 }
-/* Seconds an example of the cut after a layer, on a link that no other cut crosses. */
-static inline double cost_link_seconds(const struct cost_model *m, uint32_t last, const struct cost_link *link)
+/* Bytes that each node of the type has of the parameters of layers first … last. */
+static inline double cost_held_bytes(const struct cost_model *m, uint32_t first, uint32_t last, uint32_t type)
 {
-    return link ? m->cut_bytes[last] * link->a_byte + link->wait : 0;
+    return m->dense_bytes[last + 1] - m->dense_bytes[first] +
+           (m->table_bytes[last + 1] - m->table_bytes[first]) / __builtin_popcountll(cost_nodes(m, type));
 }
 /* Adds links to the communication of all stages of a plan, which must have none yet; cost_stages calls it. */
 void cost_links_add(const struct cost_model *model, struct cost_stage *stages, uint32_t count);
+/* Seconds an example of the links of the stage of layers first … last on a type before a stage on these
+ * nodes (0: before none), where no other stage takes the links. No plan with both takes fewer. */
+double cost_links_seconds(const struct cost_model *model, uint32_t first, uint32_t last, uint32_t type,
+                          uint64_t next_nodes);
+
+/* What crosses a link for a stage: its cut, or its exchange. */
+struct cost_use {
+    uint32_t from, to; /* nodes; of an exchange from < to, and both ways */
+    double bytes;      /* an example, there and back */
+    double wait;       /* seconds an example, beside its bytes */
+    bool is_exchange;
+};
+/* Walks over the uses of a stage: cost_uses_begin, then cost_uses_next until false. */
+struct cost_uses {
+    const struct cost_model *model;
+    uint64_t nodes, before_left, behind_left; /* of the stage; of both sides of the cut: those whose runs end later */
+    uint64_t at, unit, before_at, behind_at;  /* lanes, or parts of them; runs that have ended */
+    uint32_t before_count, behind_count;
+    double cut_bytes, exchange_bytes, exchanges;
+    uint32_t first, second; /* the next pair of the exchange */
+};
+struct cost_uses cost_uses_begin(const struct cost_model *model, uint32_t first, uint32_t last, uint32_t type,
+                                 uint64_t next_nodes);
+bool cost_uses_next(struct cost_uses *uses, struct cost_use *use);
+
+/* How many stages and layers of a plan lie where a run refuses them; 0: none. why: of the first. */
+uint32_t cost_misplaced(const struct cost_model *model, const struct cost_stage *stages, uint32_t count,
+                        enum cost_misplaced *why);
 /* USD an hour of the nodes on which stages lie. */
 double cost_nodes_price(const struct cost_model *model, const struct cost_stage *stages, uint32_t count);
 /* Finds the node that lacks most memory for its layers' parameters;
  * returns the missing bytes; 0: no node lacks any. */
 double cost_memory_lack(const struct cost_model *model, const struct cost_stage *stages, uint32_t count,
                         uint32_t *node);
+/* Seconds an example of a layer on a type, its links apart. */
+struct cost_time cost_layer_time(const struct instance *instance, uint32_t layer, uint32_t type);
+/* Sets the members for places, nodes and links; their room is there. Returns USD an hour of all nodes. */
+double cost_places_set(struct cost_model *model);
 /* Formula 13 as corrected: the least k with ET(k) <= tau; 0: there is none up to `limit`. The result is
  * checked with cost_et, so rounding never gives a stage that misses tau. */
 uint32_t cost_units_least(const struct cost_time *time, double tau, uint32_t limit);
@@ -147,9 +218,11 @@ struct cost_result {
     /* not feasible: what binds */
     uint32_t limiting_stage; /* the slowest                                                   */
     bool is_limit_reached;   /* its type has no further unit; else more units would not help  */
-    bool is_memory_short;    /* throughput 0: the node of the limiting stage lacks memory     */
+    bool is_memory_short;    /* throughput 0: `node`, of the limiting stage, lacks memory     */
+    uint32_t node;
+    enum cost_misplaced misplaced; /* throughput 0: why a run refuses the plan */
 };
-/* Throughput and cost of stages whose k are set; is_limit_reached and is_memory_short are not set. */
+/* Throughput and cost of stages whose k are set; of what binds, limiting_stage alone is set. */
 struct cost_result cost_of(const struct cost_model *model, const struct cost_stage *stages, uint32_t count);
 
 #endif

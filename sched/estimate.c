@@ -73,6 +73,7 @@ static status layer_read(const struct ini *ini, const struct ini_section *sectio
         .out_bytes = keys.out_bytes,
         .cut_bytes = ini_entry_find(section, "cut_bytes") ? keys.cut_bytes : 2 * keys.out_bytes,
         .touched_bytes = keys.touched_bytes,
+        .row_bytes = keys.touched_bytes,
         .weight_bytes = keys.weight_bytes,
         .dense_bytes = keys.touched_bytes > 0 ? 0 : keys.weight_bytes,
         .flops = keys.flops,
@@ -164,14 +165,16 @@ static uint64_t node_flops(const struct graph *g, const struct graph_node *n, ui
     return shape.flops_forward;
 }
 
-/* Bytes of the rows that an example looks up, read and written. */
-static double node_touched_bytes(const struct graph *g, const struct graph_node *n)
+/* Adds the bytes of the rows that an example looks up: read and written; and sent between nodes, the
+ * key, the vector and its gradient of each. */
+static void rows_add(const struct graph *g, const struct graph_node *n, struct layer_facts *layer)
 {
-    if (!(op_table[n->op].traits & OP_LOOKS_UP)) return 0;
-    const struct embed_bag_attr *attr = (const struct embed_bag_attr *)n->attr;
+    if (!(op_table[n->op].traits & OP_LOOKS_UP)) return;
+    const struct graph_table *table = &g->tables[((const struct embed_bag_attr *)n->attr)->table];
     double keys = 0;
     for (uint32_t i = 0; i < n->input_count; i++) keys += g->fields[g->tensors[g->args[n->arg_begin + i]].cols].ids_max;
-    return 2 * keys * g->tables[attr->table].span_floats * sizeof(float);
+    layer->touched_bytes += 2 * keys * table->span_floats * sizeof(float);
+    layer->row_bytes += keys * (sizeof(uint64_t) + 2 * table->dim * sizeof(float));
 }
 
 status layer_table_of_graph(struct layer_table *table, const struct graph *graph)
@@ -192,7 +195,8 @@ status layer_table_of_graph(struct layer_table *table, const struct graph *graph
             layer->kind = op_table[n->op].section;
             flops_most[n->layer] = flops;
         }
-        layer->touched_bytes += node_touched_bytes(graph, n);
+        rows_add(graph, n, layer);
+        layer->is_end |= op_is_head(n->op);
     }
     for (uint32_t l = 0; l < graph->layer_count && st == ST_OK; l++) {
         const struct graph_layer *from = &graph->layers[l];
@@ -270,9 +274,12 @@ static void instance_fill(struct instance *instance, const struct layer_table *t
         layer->kind = instance_text(instance, from->kind);
         layer->in_bytes = from->in_bytes;
         layer->weight_bytes = from->weight_bytes;
+        layer->dense_bytes = from->dense_bytes;
+        layer->row_bytes = from->row_bytes;
         layer->cut_bytes = from->cut_bytes;
         layer->tied_before = from->tied_before;
         layer->tied_behind = from->tied_behind;
+        layer->is_end = from->is_end;
         for (uint32_t t = 0; t < cluster->type_count; t++)
             instance->times[(size_t)l * cluster->type_count + t] = estimate_time(from, &cluster->types[t].rates, batch);
     }

@@ -28,8 +28,10 @@ struct layer_facts {
     const char *name, *kind;
     double in_bytes, out_bytes, cut_bytes, touched_bytes; /* an example */
     double weight_bytes, dense_bytes;                     /* in all; the part synchronised every batch */
+    double row_bytes;                                     /* as an instance's                          */
     double flops;                                         /* forward, an example */
     uint32_t tied_before, tied_behind;                    /* as an instance's */
+    bool is_end;                                          /* as an instance's */
 };
 struct layer_table {
     const char *name;

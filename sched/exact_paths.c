@@ -31,6 +31,7 @@ void exact_close(struct exact *x)
     free(x->reserve);
     free(x->held);
     free(x->visits);
+    free(x->place_of);
     free(x->stages);
 }
 
@@ -62,30 +63,37 @@ static status segment_add(struct exact *x, const struct segment *segment)
     return ST_OK;
 }
 
-/* Whether a stage on a node can follow a stage on a type. */
-static bool has_next(const struct cost_model *m, uint32_t type, uint32_t node)
+/* Whether a stage on a place can follow a stage on a type. */
+static bool has_next(const struct cost_model *m, uint32_t type, uint32_t place)
 {
     for (uint32_t t = 0; t < m->type_count; t++)
-        if (t != type && m->node[t] == node) return true;
+        if (t != type && m->place[t] == place) return true;
     return false;
 }
 
-/* Adds the segment once for each node that the stage behind it may be on. */
-static status segment_nodes_add(struct exact *x, struct segment segment, double tau)
+/* Adds a segment before a stage on a place; `whole`: of a path that is all on one place. */
+static status segment_place_add(struct exact *x, struct segment segment, uint32_t place, bool whole, double tau)
 {
     const struct cost_model *m = x->model;
-    const uint32_t own = m->node[segment.type];
+    const uint32_t own = m->place[segment.type], first_whole = whole ? m->place_count : 0;
     const bool is_last = segment.last + 1u == x->layer_count;
-    const double move = segment.time.move;
-    for (uint32_t next = 0; next < (is_last ? 1 : x->node_count); next++) {
-        if (x->node_count > 1 && !is_last) {
-            if (!has_next(m, segment.type, next)) continue;
-            const struct cost_link *link = next == own ? NULL : &m->links[(size_t)own * x->node_count + next];
-            segment.time.move = move + cost_link_seconds(m, segment.last, link);
-        }
-        segment.next = (uint16_t)next;
-        if (cost_units_least(&segment.time, tau, m->limit[segment.type]) > 0) TRY(segment_add(x, &segment));
-    }
+    if (!is_last && !has_next(m, segment.type, place)) return ST_OK;
+    segment.time.move +=
+        cost_links_seconds(m, segment.first, segment.last, segment.type, is_last ? 0 : m->place_nodes[place]);
+    segment.state = (uint16_t)(first_whole + own);
+    segment.next = is_last ? 0 : (uint16_t)(first_whole + place);
+    return cost_units_least(&segment.time, tau, m->limit[segment.type]) > 0 ? segment_add(x, &segment) : ST_OK;
+}
+
+/* Adds the segment once for each place that the stage behind it may be on. */
+static status segment_places_add(struct exact *x, const struct segment *segment, double tau)
+{
+    const struct cost_model *m = x->model;
+    const bool is_last = segment->last + 1u == x->layer_count, is_shared = cost_is_shared(m, segment->type);
+    const uint32_t own = m->place[segment->type];
+    if (is_shared) TRY(segment_place_add(x, *segment, own, true, tau));
+    if (is_last) return is_shared ? ST_OK : segment_place_add(x, *segment, own, false, tau);
+    for (uint32_t place = 0; place < m->place_count; place++) TRY(segment_place_add(x, *segment, place, false, tau));
     return ST_OK;
 }
 
@@ -107,7 +115,7 @@ static status segments_begin(struct exact *x, uint32_t first, double tau, struct
             segment.time = sums[t];
             cost_move_set(m, first, last, t, &segment.time);
             cost_stage_end(m, t, &segment.time);
-            TRY(segment_nodes_add(x, segment, tau));
+            TRY(segment_places_add(x, &segment, tau));
         }
     }
     return ST_OK;
@@ -120,11 +128,15 @@ status exact_open(struct exact *x, const struct cost_model *m, double tau)
     x->layer_count = L;
     x->type_count = T;
     x->node_count = m->node_count;
+    x->state_count = m->has_shared ? 2 * m->place_count : m->place_count;
+    x->first_rows = 0;
+    while (x->first_rows < L && !(m->row_bytes[x->first_rows + 1] > 0)) x->first_rows++;
     x->is_coupled = m->node_count > 1 || m->has_node_memory || m->has_node_price;
     x->begin = calloc(L + 1, sizeof *x->begin);
-    x->ahead = calloc(2 * ((size_t)L + 1) * m->node_count, sizeof *x->ahead);
+    x->ahead = calloc(2 * ((size_t)L + 1) * x->state_count, sizeof *x->ahead);
     x->held = calloc(m->node_count, sizeof *x->held);
     x->visits = calloc(m->node_count, sizeof *x->visits);
+    x->place_of = calloc(L, sizeof *x->place_of);
     x->multiplier = calloc(2 * (size_t)T, sizeof *x->multiplier);
     x->used = calloc(2 * (size_t)T, sizeof *x->used);
     x->types = calloc(2 * (size_t)L, sizeof *x->types);
@@ -136,13 +148,13 @@ status exact_open(struct exact *x, const struct cost_model *m, double tau)
     struct cost_time *sums = calloc(T, sizeof *sums);
     status st = ST_OK;
     if (x->begin && x->ahead && x->multiplier && x->used && x->types && x->trail && x->stages && x->groups &&
-        x->scarce && x->reserve && x->held && x->visits && sums)
+        x->scarce && x->reserve && x->held && x->visits && x->place_of && sums)
         for (uint32_t l = 0; l < L && st == ST_OK && !exact_cut(x); l++) st = segments_begin(x, l, tau, sums);
     else
         st = status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for %u layers on %u types", L, T);
     free(sums);
     if (st != ST_OK) return st;
-    x->behind = x->ahead + ((size_t)L + 1) * x->node_count;
+    x->behind = x->ahead + ((size_t)L + 1) * x->state_count;
     x->multiplier_best = x->multiplier + T;
     x->units = x->used + T;
     x->found_types = x->types + L;
@@ -159,21 +171,22 @@ status exact_open(struct exact *x, const struct cost_model *m, double tau)
 
 static const struct least_two nothing = {INFINITY, INFINITY, NO_TYPE, 0, 0};
 
-/* Least paths from a layer on that begin on a node; and those up to a layer whose next stage is on a node. */
-static inline struct least_two *ahead_of(const struct exact *x, uint32_t layer, uint32_t node)
+/* Least paths from a layer on that begin in a state; and those up to a layer whose next stage is in a
+ * state. */
+static inline struct least_two *ahead_of(const struct exact *x, uint32_t layer, uint32_t state)
 {
-    return &x->ahead[(size_t)layer * x->node_count + node];
+    return &x->ahead[(size_t)layer * x->state_count + state];
 }
-static inline struct least_two *behind_of(const struct exact *x, uint32_t layer, uint32_t node)
+static inline struct least_two *behind_of(const struct exact *x, uint32_t layer, uint32_t state)
 {
-    return &x->behind[(size_t)layer * x->node_count + node];
+    return &x->behind[(size_t)layer * x->state_count + state];
 }
 
-/* The node on which the least path of all layers begins. */
-static uint32_t ahead_node(const struct exact *x)
+/* The state in which the least path of all layers begins. */
+static uint32_t ahead_state(const struct exact *x)
 {
     uint32_t least = 0;
-    for (uint32_t n = 1; n < x->node_count; n++)
+    for (uint32_t n = 1; n < x->state_count; n++)
         if (ahead_of(x, 0, n)->best < ahead_of(x, 0, least)->best) least = n;
     return least;
 }
@@ -220,6 +233,7 @@ void exact_items_make(struct exact *x, const uint32_t *ids, uint32_t id_count, d
                                           .k = k,
                                           .last = segment->last,
                                           .type = segment->type,
+                                          .state = segment->state,
                                           .next = segment->next};
     }
     while (layer <= x->layer_count) x->begin[layer++] = count;
@@ -228,14 +242,14 @@ void exact_items_make(struct exact *x, const uint32_t *ids, uint32_t id_count, d
 /* Finds the least paths of the layers ahead, with multipliers. */
 static void ahead_find(struct exact *x)
 {
-    for (uint32_t n = 0; n < x->node_count; n++) *ahead_of(x, x->layer_count, n) = (struct least_two){.type = NO_TYPE};
+    for (uint32_t n = 0; n < x->state_count; n++) *ahead_of(x, x->layer_count, n) = (struct least_two){.type = NO_TYPE};
     for (uint32_t l = x->layer_count; l-- > 0;) {
-        for (uint32_t n = 0; n < x->node_count; n++) *ahead_of(x, l, n) = nothing;
+        for (uint32_t n = 0; n < x->state_count; n++) *ahead_of(x, l, n) = nothing;
         for (uint32_t i = x->begin[l]; i < x->begin[l + 1]; i++) {
             struct item *item = &x->items[i];
             item->least = item->weight + x->multiplier[item->type] * item->k +
                           least_without(ahead_of(x, item->last + 1u, item->next), item->type);
-            least_add(ahead_of(x, l, x->model->node[item->type]), item->least, item->type, i);
+            least_add(ahead_of(x, l, item->state), item->least, item->type, i);
         }
     }
 }
@@ -264,14 +278,14 @@ void exact_items_drop(struct exact *x)
     double worth = worth_of_limits(x), cutoff = x->cutoff + worth + rounding(x, x->cutoff, worth);
     uint32_t count = 0;
     for (uint32_t l = 0; l <= x->layer_count; l++)
-        for (uint32_t n = 0; n < x->node_count; n++)
+        for (uint32_t n = 0; n < x->state_count; n++)
             *behind_of(x, l, n) = l > 0 ? nothing : (struct least_two){.type = NO_TYPE};
     for (uint32_t l = 0; l < x->layer_count; l++) {
         uint32_t begin = x->begin[l], end = x->begin[l + 1];
         x->begin[l] = count;
         for (uint32_t i = begin; i < end; i++) {
             struct item item = x->items[i];
-            double before = least_without(behind_of(x, l, x->model->node[item.type]), item.type);
+            double before = least_without(behind_of(x, l, item.state), item.type);
             if (!(before + item.least < cutoff)) continue;
             least_add(behind_of(x, item.last + 1u, item.next), before + item.weight + x->multiplier[item.type] * item.k,
                       item.type, 0);
@@ -293,8 +307,10 @@ static double path_weight(struct exact *x)
     const struct cost_model *m = x->model;
     const uint32_t count = cost_stages(m, x->types, x->stages);
     uint32_t node;
+    enum cost_misplaced why;
     double weight = x->wants_any ? 0 : m->usd_per_rate * cost_nodes_price(m, x->stages, count) * x->a;
     if (cost_memory_lack(m, x->stages, count, &node) > 0) return INFINITY;
+    if (cost_misplaced(m, x->stages, count, &why) > 0) return INFINITY;
     memset(x->units, 0, x->type_count * sizeof *x->units);
     for (uint32_t s = 0; s < count; s++) {
         const struct cost_stage *stage = &x->stages[s];
@@ -327,8 +343,8 @@ static bool path_take(struct exact *x, double *weight)
     bool is_within = true;
     *weight = 0;
     memset(x->used, 0, x->type_count * sizeof *x->used);
-    for (uint32_t l = 0, node = ahead_node(x); l < x->layer_count;) {
-        const struct least_two *two = ahead_of(x, l, node);
+    for (uint32_t l = 0, state = ahead_state(x); l < x->layer_count;) {
+        const struct least_two *two = ahead_of(x, l, state);
         const struct item *item = &x->items[two->type != before ? two->best_item : two->second_item];
         x->used[item->type] += item->k;
         is_within = is_within && x->used[item->type] <= x->model->limit[item->type];
@@ -336,7 +352,7 @@ static bool path_take(struct exact *x, double *weight)
         before = item->type;
         path_item(x, item, l);
         l = item->last + 1u;
-        node = item->next;
+        state = item->next;
     }
     if (x->is_coupled && is_within) {
         const double coupled = path_weight(x);
@@ -377,7 +393,7 @@ double exact_ascend(struct exact *x, bool *is_solved)
     *is_solved = false;
     for (uint32_t step = 0; step < ASCENT_STEPS; step++) {
         ahead_find(x);
-        const double least = ahead_of(x, 0, ahead_node(x))->best;
+        const double least = ahead_of(x, 0, ahead_state(x))->best;
         if (isinf(least)) return INFINITY;
         double worth = worth_of_limits(x), bound = least - worth;
         bound -= rounding(x, bound, worth);
@@ -473,29 +489,55 @@ static bool is_dominated(struct exact *x, uint32_t layer, uint32_t type, double 
     return false;
 }
 
-/* A beginning goes on with an item, or goes back; returns the node's cost if the item is the first on it. */
-static double nodes_enter(struct exact *x, const struct item *item, uint32_t first)
+/* Covers the rounding of held[]. */
+#define MEMORY_SLACK (1 + 1e-9)
+
+/* A beginning goes on with an item, or goes back; adds the cost of the nodes that the item is the first
+ * on. Returns whether its nodes hold the parameters. */
+static bool nodes_enter(struct exact *x, const struct item *item, uint32_t first, double *entry)
 {
     const struct cost_model *m = x->model;
-    const uint32_t node = m->node[item->type];
-    x->held[node] += m->weight_bytes[item->last + 1u] - m->weight_bytes[first];
-    return x->visits[node]++ == 0 && !x->wants_any ? m->usd_per_rate * m->node_price[node] * x->a : 0;
+    const double bytes = cost_held_bytes(m, first, item->last, item->type);
+    bool holds = true;
+    for (uint64_t left = cost_nodes(m, item->type); left; left &= left - 1) {
+        const uint32_t node = (uint32_t)__builtin_ctzll(left);
+        x->held[node] += bytes;
+        holds = holds && !(x->held[node] > m->node_memory[node] * MEMORY_SLACK);
+        if (x->visits[node]++ == 0 && !x->wants_any) *entry += m->usd_per_rate * m->node_price[node] * x->a;
+    }
+    return holds;
 }
 static void nodes_leave(struct exact *x, const struct item *item, uint32_t first)
 {
     const struct cost_model *m = x->model;
-    const uint32_t node = m->node[item->type];
-    if (--x->visits[node] == 0)
-        x->held[node] = 0;
-    else
-        x->held[node] -= m->weight_bytes[item->last + 1u] - m->weight_bytes[first];
+    const double bytes = cost_held_bytes(m, first, item->last, item->type);
+    for (uint64_t left = cost_nodes(m, item->type); left; left &= left - 1) {
+        const uint32_t node = (uint32_t)__builtin_ctzll(left);
+        x->held[node] = --x->visits[node] == 0 ? 0 : x->held[node] - bytes;
+    }
 }
-/* Covers the rounding of held[]. */
-#define MEMORY_SLACK (1 + 1e-9)
 
-/* Goes on from a layer, on a node; `reduced` is the weight with multipliers, less the worth of the limits and
- * the bound of rounding. False: the search must end now. */
-static bool dive(struct exact *x, uint32_t layer, uint32_t depth, uint32_t before, uint32_t node, double reduced,
+/* Sets where the item's layers are. Returns whether a run takes them there, behind a beginning (COST_APART,
+ * COST_TABLES). */
+static bool place_enter(struct exact *x, const struct item *item, uint32_t first)
+{
+    const struct cost_model *m = x->model;
+    const uint32_t place = m->place[item->type];
+    bool is_right = true;
+    for (uint32_t l = first; l <= item->last; l++) {
+        x->place_of[l] = place;
+        is_right = is_right && x->place_of[m->leader[l]] == place;
+    }
+    if (!m->has_shared || x->first_rows >= first || !(m->row_bytes[item->last + 1u] > m->row_bytes[first]))
+        return is_right;
+    const uint32_t rows = x->place_of[x->first_rows];
+    const uint64_t nodes = m->place_nodes[rows];
+    return is_right && (rows == place || ((nodes & (nodes - 1)) == 0 && !cost_is_shared(m, item->type)));
+}
+
+/* Goes on from a layer, in a state; `reduced` is the weight with multipliers, less the worth of the
+ * limits and the bound of rounding. False: the search must end now. */
+static bool dive(struct exact *x, uint32_t layer, uint32_t depth, uint32_t before, uint32_t state, double reduced,
                  double weight)
 {
     const struct cost_model *m = x->model;
@@ -506,13 +548,13 @@ static bool dive(struct exact *x, uint32_t layer, uint32_t depth, uint32_t befor
         double least = x->found * (1 - GAP) < x->cutoff ? x->found * (1 - GAP) : x->cutoff;
         if (reduced + item->least >= least) break;
         if (item->type == before || x->used[item->type] + item->k > m->limit[item->type]) continue;
-        if (depth > 0 && m->node[item->type] != node) continue;
+        if (depth > 0 && item->state != state) continue;
         if (++x->nodes > x->nodes_max || (x->nodes % DIVE_LOOK == 0 && exact_cut(x))) return false;
         x->used[item->type] += item->k;
         x->trail[depth] = i;
-        const double entry = x->is_coupled ? nodes_enter(x, item, layer) : 0;
+        double entry = 0;
         bool goes_on = true;
-        if (!(x->held[m->node[item->type]] > m->node_memory[m->node[item->type]] * MEMORY_SLACK))
+        if (!x->is_coupled || (nodes_enter(x, item, layer, &entry) & place_enter(x, item, layer)))
             goes_on =
                 dive(x, item->last + 1u, depth + 1, item->type, item->next,
                      reduced + (item->weight + x->multiplier[item->type] * item->k) + entry, weight + item->weight);

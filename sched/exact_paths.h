@@ -12,7 +12,7 @@
 struct segment {
     struct cost_time time;
     uint16_t first, last, type;
-    uint16_t next; /* node of the next stage; 0 after the last layer */
+    uint16_t state, next; /* of the path here, and of the next stage; 0 after the last layer */
 };
 
 /* A segment with its units for the tau at hand. */
@@ -20,7 +20,7 @@ struct item {
     double weight; /* of the objective */
     double least;  /* with multipliers: its weight and that of the least path after its last layer */
     uint32_t segment, k;
-    uint16_t last, type, next;
+    uint16_t last, type, state, next;
 };
 
 /* The least of several paths, and the least of the paths that differ from it in the type
@@ -60,6 +60,9 @@ struct exact {
     const struct cost_model *model;
     uint32_t layer_count, type_count;
     uint32_t node_count;
+    /* States of a path: the place of a stage; and, added to the number of places, the place on which the
+     * whole path is: a path that ends on several nodes is there from its beginning (COST_LAST). */
+    uint32_t state_count;
     bool is_coupled;       /* a path weighs more than its segments */
     struct search *search; /* says when to stop */
     bool offers;           /* plans that come up are offered to the search */
@@ -76,8 +79,8 @@ struct exact {
     /* the problem at hand: items of layer l are begin[l] … begin[l + 1] - 1 */
     struct item *items;
     uint32_t *begin; /* [L + 1] */
-    /* [L + 1, nodes]: paths of layers l … L - 1 that begin on a node; paths of layers 0 … l - 1 before a
-     * stage on it */
+    /* [L + 1, states]: paths of layers l … L - 1 that begin in a state; paths of layers 0 … l - 1 before a
+     * stage in it */
     struct least_two *ahead, *behind;
     double a, b; /* the interval of tau */
     /* [T] */
@@ -97,6 +100,8 @@ struct exact {
     uint32_t scarce_count;      /* 0: beginnings are not compared           */
     double *held;               /* [nodes] bytes of parameters of a beginning */
     uint32_t *visits;           /* [nodes] and its stages                      */
+    uint32_t *place_of;         /* [L] where its layers are                    */
+    uint32_t first_rows;        /* the first layer with rows; L: none          */
     uint32_t *reserve;          /* [L + 1, T] units that layers l … L - 1 may want, at most their type's limit */
 };
 

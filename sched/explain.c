@@ -160,7 +160,7 @@ static uint32_t slowest_of(const struct solution *s)
 /* Writes the links that the cuts cross. */
 static void links_write(FILE *out, const struct cost_model *m, const struct solution *s)
 {
-    struct nodes_cut cuts[INSTANCE_LAYERS_MAX];
+    struct nodes_cut cuts[NODES_CUTS_MAX];
     char text[1024];
     if (m->instance->nodes == NULL) return;
     const uint32_t count = nodes_cuts(m, s->stages, s->stage_count, cuts);
@@ -346,9 +346,11 @@ static void cuts_write(FILE *out, const struct cost_model *m, const struct solut
     if (count == 0) fprintf(out, "  none");
     for (uint32_t c = 0; c < count; c++) {
         const struct cost_stage *stage = &s->stages[cuts[c].stage];
-        fprintf(out, "%s%s to %s: %s..%s %s%s", c == 0 ? "  " : " | ", i->layers[stage->last].name,
-                i->layers[stage->last + 1].name, i->nodes->node[cuts[c].from].name, i->nodes->node[cuts[c].to].name,
-                words_seconds(WORDS, cuts[c].seconds), cuts[c].cut_count > 1 ? ", shared" : "");
+        fprintf(out, "%s%s %s %s: %s..%s %s%s", c == 0 ? "  " : " | ",
+                i->layers[cuts[c].is_exchange ? stage->first : stage->last].name, cuts[c].is_exchange ? "with" : "to",
+                i->layers[cuts[c].is_exchange ? stage->last : stage->last + 1].name, i->nodes->node[cuts[c].from].name,
+                i->nodes->node[cuts[c].to].name, words_seconds(WORDS, cuts[c].seconds),
+                cuts[c].cut_count > 1 ? ", shared" : "");
     }
     fprintf(out, "\n");
 }
@@ -357,7 +359,7 @@ status compare_links_write(FILE *out, const struct solution *solutions, uint32_t
 {
     struct cost_model model;
     if (count == 0 || solutions[0].instance->nodes == NULL || solutions[0].instance->nodes->count == 1) return ST_OK;
-    struct nodes_cut *cuts = malloc(solutions[0].instance->layer_count * sizeof *cuts);
+    struct nodes_cut *cuts = malloc(NODES_CUTS_MAX * sizeof *cuts);
     status st = cuts ? cost_model_open(&model, solutions[0].instance)
                      : status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for the cuts of a plan");
     if (st == ST_OK) {

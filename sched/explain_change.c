@@ -7,6 +7,7 @@
 
 #include "sched/explain.h"
 #include "engine/base/words.h"
+#include "sched/nodes.h"
 
 #define NAME_WIDTH       24 /* characters of a name within a sentence */
 #define NAME_BYTES       (4 * NAME_WIDTH + 16)
@@ -92,9 +93,13 @@ static void infeasible_add(struct text *t, const struct cost_model *m, const str
     type_name(i, stage->type, type);
     explain_stage_name(i, stage, NAME_WIDTH, name, sizeof name);
     if (result->is_memory_short) {
-        const struct instance_node *node = &i->nodes->node[m->node[stage->type]];
+        const struct instance_node *node = &i->nodes->node[result->node];
         text_add(t, "the parameters of the layers on node %s do not fit in its %s", node->name,
                  words_bytes(WORDS, node->memory_bytes));
+        return;
+    }
+    if (result->misplaced) {
+        text_add(t, "%s", nodes_misplaced_text(result->misplaced));
         return;
     }
     if (!(result->throughput > 0)) {

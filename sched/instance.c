@@ -190,11 +190,12 @@ static status source_read(const struct json_part *part, enum instance_source *so
     return json_part_wrong(part, "source", value, "\"given\", \"measured\", \"stored\" or \"declared\"");
 }
 
-static status overlaps_read(const struct json_part *part, bool *adds_moves)
+/* Where the key is not given, the flag stays as it is. */
+static status flag_read(const struct json_part *part, const char *key, bool *flag)
 {
-    const json_t *value = json_object_get(part->object, "overlaps");
-    if (value && !json_is_boolean(value)) return json_part_wrong(part, "overlaps", value, "true or false");
-    *adds_moves = json_is_false(value);
+    const json_t *value = json_object_get(part->object, key);
+    if (value && !json_is_boolean(value)) return json_part_wrong(part, key, value, "true or false");
+    if (value) *flag = json_is_true(value);
     return ST_OK;
 }
 
@@ -214,8 +215,10 @@ static status type_read(struct instance *instance, const struct json_part *part,
     if (device != NULL && (!json_is_string(device) || !resource_device_parse(json_string_value(device), resource)))
         return json_part_wrong(part, "device", device, "%s", RESOURCE_DEVICES_TEXT);
     TRY(json_part_slow(part, &resource->slow));
-    TRY(overlaps_read(part, &resource->adds_moves));
-    TRY(instance_type_node_read(instance, part, resource));
+    bool overlaps = true;
+    TRY(flag_read(part, "overlaps", &overlaps));
+    resource->adds_moves = !overlaps;
+    TRY(instance_type_nodes_read(instance, part, resource));
     return source_read(part, &type->source);
 }
 
@@ -260,6 +263,10 @@ static status layer_read(struct instance *instance, const struct json_part *part
     TRY(json_part_real(part, "cut_bytes", JSON_OPTIONAL, 0, RESOURCE_FIGURE_MAX, &layer->cut_bytes));
     TRY(json_part_u32(part, "tied_before", JSON_OPTIONAL, 0, l, &layer->tied_before));
     TRY(json_part_u32(part, "tied_behind", JSON_OPTIONAL, 0, instance->layer_count - 1 - l, &layer->tied_behind));
+    layer->dense_bytes = layer->weight_bytes;
+    TRY(json_part_real(part, "dense_bytes", JSON_OPTIONAL, 0, layer->weight_bytes, &layer->dense_bytes));
+    TRY(json_part_real(part, "row_bytes", JSON_OPTIONAL, 0, RESOURCE_FIGURE_MAX, &layer->row_bytes));
+    TRY(flag_read(part, "end", &layer->is_end));
     for (size_t f = 0; f < FIGURE_COUNT; f++) TRY(figure_read(instance, part, l, &figures[f]));
     return intervals_check(instance, part, l);
 }
@@ -362,6 +369,11 @@ status instance_check(const struct instance *i)
         EXPECT(is_within(layer->in_bytes, 0, most), "layer \"%s\" has %g bytes of input", layer->name, layer->in_bytes);
         EXPECT(is_within(layer->weight_bytes, 0, most), "layer \"%s\" has %g bytes of weights", layer->name,
                layer->weight_bytes);
+        EXPECT(is_within(layer->dense_bytes, 0, layer->weight_bytes),
+               "layer \"%s\" has %g bytes of weights beside tables, of %g", layer->name, layer->dense_bytes,
+               layer->weight_bytes);
+        EXPECT(is_within(layer->row_bytes, 0, most), "layer \"%s\" has %g bytes of rows", layer->name,
+               layer->row_bytes);
         EXPECT(is_within(layer->cut_bytes, 0, most), "layer \"%s\" has %g bytes behind it", layer->name,
                layer->cut_bytes);
         EXPECT(layer->tied_before <= l && layer->tied_behind < i->layer_count - l,
@@ -407,7 +419,7 @@ static json_t *type_json(const struct instance_type *type)
                     put(object, "source", json_string(instance_source_names[type->source])) &&
                     json_slow_put(object, &resource->slow) &&
                     (!resource->adds_moves || put(object, "overlaps", json_false())) &&
-                    (resource->node_plus == 0 || put(object, "node", json_integer(resource->node_plus - 1)));
+                    (resource->nodes == 0 || json_nodes_put(object, resource->nodes));
     if (is_whole) return object;
     json_decref(object);
     return NULL;
@@ -429,12 +441,16 @@ static json_t *layer_json(const struct instance *i, uint32_t l)
 {
     const struct instance_layer *layer = &i->layers[l];
     json_t *object = json_object();
-    bool is_whole = put(object, "name", json_string(layer->name)) && put(object, "type", json_string(layer->kind)) &&
-                    put(object, "in_bytes", json_figure(layer->in_bytes)) &&
-                    put(object, "weight_bytes", json_figure(layer->weight_bytes)) &&
-                    (layer->cut_bytes == 0 || put(object, "cut_bytes", json_figure(layer->cut_bytes))) &&
-                    (layer->tied_before == 0 || put(object, "tied_before", json_integer(layer->tied_before))) &&
-                    (layer->tied_behind == 0 || put(object, "tied_behind", json_integer(layer->tied_behind)));
+    bool is_whole =
+        put(object, "name", json_string(layer->name)) && put(object, "type", json_string(layer->kind)) &&
+        put(object, "in_bytes", json_figure(layer->in_bytes)) &&
+        put(object, "weight_bytes", json_figure(layer->weight_bytes)) &&
+        (layer->cut_bytes == 0 || put(object, "cut_bytes", json_figure(layer->cut_bytes))) &&
+        (layer->dense_bytes == layer->weight_bytes || put(object, "dense_bytes", json_figure(layer->dense_bytes))) &&
+        (layer->row_bytes == 0 || put(object, "row_bytes", json_figure(layer->row_bytes))) &&
+        (!layer->is_end || put(object, "end", json_true())) &&
+        (layer->tied_before == 0 || put(object, "tied_before", json_integer(layer->tied_before))) &&
+        (layer->tied_behind == 0 || put(object, "tied_behind", json_integer(layer->tied_behind)));
     for (size_t f = 0; f < FIGURE_COUNT && is_whole; f++)
         if (is_known(i, l, &figures[f])) is_whole = put(object, figures[f].key, figures_json(i, l, &figures[f]));
     if (is_whole) return object;

@@ -10,15 +10,17 @@
  *       "layers": [{"name": "e", "type": "embedding", "in_bytes": 416, "weight_bytes": 423293696,
  *                   "oct": [ T ], "alpha": [ T ], "odt": [ T ], "beta": [ T ],
  *                   "cut_bytes": 3328, "tied_before": 0, "tied_behind": 2,
+ *                   "dense_bytes": 0, "row_bytes": 1872, "end": false,
  *                   "fixed": [ T ], "update": [ T ], "alpha_low": [ T ], "alpha_high": [ T ]}, …],        cut_bytes …
  *       "graph_hash": HEX, "service": {"seconds": 2e-6, "cores": 1},                                    optional
  *       "parameter_server": {"seconds": 1e-6, "price_per_hour": 0.04},                                  optional
- *       "nodes": [{"name": "a", "memory": 1e9, "price_per_hour": 1.5}, …], "message": 64,
+ *       "nodes": [{"name": "a", "memory": 1e9, "price_per_hour": 1.5}, …], "message": 64, "step": 512, "lanes": 8,
  *       "links": [{"from": 0, "to": 1, "bandwidth": 1e9, "latency": 5e-5}, …]
  *     }
  *
- * "overlaps": false, and the last two lines with a link from each node to each other and "node": 0 of each
- * type, are of the format "heterps-instance-2", so that a program that does not know them refuses the file.
+ * "overlaps": false, and the last two lines with a link from each node to each other and "node": 0 or
+ * "nodes": [0, 1] of each type, are of the format "heterps-instance-2", so that a program that does not
+ * know them refuses the file; one that knows "node" alone refuses "nodes".
  *
  * Source: HeterPS, section 4.1, Table 1, with the units of the corrected reading: oct and odt are seconds for
  * B_o examples on one unit; a share alpha of oct and a share beta of odt divide among k units. Unknown keys
@@ -34,6 +36,7 @@
 
 #define INSTANCE_SERVICE_CORES_MAX 1024u
 #define INSTANCE_NODES_MAX         64u
+#define INSTANCE_LANES_MAX         65536u
 #define INSTANCE_NODE_BYTES        63u /* of a node's name */
 
 enum instance_source { INSTANCE_GIVEN, INSTANCE_MEASURED, INSTANCE_STORED, INSTANCE_DECLARED, INSTANCE_SOURCE_COUNT };
@@ -64,10 +67,13 @@ struct instance_layer {
     const char *kind;    /* "embedding", "fc", …: the file's "type"                                     */
     double in_bytes;     /* of its input, an example                                                */
     double weight_bytes; /* of its parameters, in all                                               */
+    double dense_bytes;  /* those that are no rows of tables; in JSON, not given: weight_bytes      */
+    double row_bytes;    /* an example, of its look-ups: keys and values of rows, and their gradients; 0: it has none */
     double cut_bytes;    /* across the cut after it, an example, there and back; 0: not known       */
     /* Numbers of layers before and after it that share a table or parameters with it, or lie between such
      * layers (graph_ties): a card has all of them in one stage, or none. */
     uint32_t tied_before, tied_behind;
+    bool is_end; /* has a loss or another head, which lies where the last layer does; of the last layer it is implied */
 };
 
 /* A node that types lie on. */
@@ -84,6 +90,8 @@ struct instance_link {
 struct instance_nodes {
     uint32_t count;              /* 1 to INSTANCE_NODES_MAX               */
     double message;              /* examples of a message: a micro-batch  */
+    double step;                 /* examples of a step, after which nodes that share a stage exchange; 0: B_o */
+    uint32_t lanes;              /* of a step; 0: not known, so that any number of nodes has even shares      */
     struct instance_node *node;  /* [count]                               */
     struct instance_link *links; /* [count, count]: from, to              */
 };
@@ -104,11 +112,20 @@ struct instance {
     uint32_t service_cores;
     /* parameter server: push and pull of an example on one core (0: no such data); USD an hour a core */
     double server_seconds, server_price;
-    struct instance_nodes *nodes; /* or NULL; else each type is on a node: resource.node_plus      */
+    struct instance_nodes *nodes; /* or NULL; else each type is on a node, or several: resource.nodes */
     /* owns: */
     void *memory;
 };
 
+/* The nodes renumbered among `all` of them, in their order. */
+static inline uint64_t nodes_packed(uint64_t nodes, uint64_t all)
+{
+    uint64_t packed = 0;
+    uint32_t number = 0;
+    for (uint64_t left = all; left; left &= left - 1, number++)
+        packed |= (nodes >> __builtin_ctzll(left) & 1) << number;
+    return packed;
+}
 static inline const struct instance_time *instance_time(const struct instance *i, uint32_t layer, uint32_t type)
 {
     return &i->times[(size_t)layer * i->type_count + type];
@@ -129,6 +146,7 @@ static inline struct instance_link *instance_link(const struct instance_nodes *n
 {
     return &n->links[(size_t)from * n->count + to];
 }
+static inline uint64_t instance_nodes_all(const struct instance_nodes *n) { return UINT64_MAX >> (64 - n->count); }
 MUST_USE status instance_copy(struct instance *to, const struct instance *from);
 void instance_free(struct instance *instance);
 

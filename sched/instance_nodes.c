@@ -1,6 +1,7 @@
 /* Makes, reads, checks and writes the nodes that an instance's types lie on. Once a start. */
 #include "sched/instance_nodes.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,8 @@ status instance_nodes_copy(struct instance_nodes **to, const struct instance_nod
     *to = NULL;
     if (from == NULL) return ST_OK;
     TRY(instance_nodes_make(to, from->count, from->message));
+    (*to)->step = from->step;
+    (*to)->lanes = from->lanes;
     memcpy((*to)->node, from->node, from->count * sizeof *from->node);
     memcpy((*to)->links, from->links, (size_t)from->count * from->count * sizeof *from->links);
     return ST_OK;
@@ -74,6 +77,8 @@ status instance_nodes_read(struct instance *instance, const struct json_part *wh
     TRY(json_part_real(whole, "message", JSON_REQUIRED, RESOURCE_FIGURE_MIN, RESOURCE_FIGURE_MAX, &message));
     TRY(instance_nodes_make(&instance->nodes, (uint32_t)json_array_size(list), message));
     struct instance_nodes *n = instance->nodes;
+    TRY(json_part_real(whole, "step", JSON_OPTIONAL, RESOURCE_FIGURE_MIN, RESOURCE_FIGURE_MAX, &n->step));
+    TRY(json_part_u32(whole, "lanes", JSON_OPTIONAL, 1, INSTANCE_LANES_MAX, &n->lanes));
     for (uint32_t item = 0; item < n->count; item++) {
         struct instance_node *node = &n->node[item];
         TRY(json_part_item(whole, "nodes", list, item, &part));
@@ -84,14 +89,18 @@ status instance_nodes_read(struct instance *instance, const struct json_part *wh
     return links_read(n, whole);
 }
 
-status instance_type_node_read(const struct instance *instance, const struct json_part *part,
-                               struct resource_type *type)
+status instance_type_nodes_read(const struct instance *instance, const struct json_part *part,
+                                struct resource_type *type)
 {
-    if (instance->nodes == NULL) return ST_OK;
-    uint32_t node = 0;
-    TRY(json_part_u32(part, "node", JSON_REQUIRED, 0, instance->nodes->count - 1, &node));
-    type->node_plus = node + 1;
-    return ST_OK;
+    const struct instance_nodes *n = instance->nodes;
+    if (n == NULL) return ST_OK;
+    TRY(json_part_nodes(part, n->count, &type->nodes));
+    if (type->nodes == 0)
+        return json_part_wrong(part, "node", NULL, "the node that its units are on, or \"nodes\", from 0 to %u",
+                               n->count - 1);
+    if (n->lanes == 0 || resource_node_count(type) <= n->lanes) return ST_OK;
+    return json_part_wrong(part, "nodes", json_object_get(part->object, "nodes"),
+                           "at most %u nodes, as a step has so many lanes", n->lanes);
 }
 
 /* --- checking --------------------------------------------------------------------------------- */
@@ -102,12 +111,18 @@ status instance_nodes_check(const struct instance *i)
 {
     const struct instance_nodes *n = i->nodes;
     const double least = RESOURCE_FIGURE_MIN, most = RESOURCE_FIGURE_MAX;
-    for (uint32_t t = 0; t < i->type_count; t++)
-        if ((i->types[t].resource.node_plus > 0) != (n != NULL) || (n && i->types[t].resource.node_plus > n->count))
-            FAIL(INVALID, "type \"%s\" is on node %u of %u", i->types[t].resource.name, i->types[t].resource.node_plus,
-                 n ? n->count : 0);
+    for (uint32_t t = 0; t < i->type_count; t++) {
+        const struct resource_type *type = &i->types[t].resource;
+        if ((type->nodes != 0) != (n != NULL) || (n && (type->nodes & ~instance_nodes_all(n))))
+            FAIL(INVALID, "type \"%s\" is on nodes 0x%" PRIx64 " of %u", type->name, type->nodes, n ? n->count : 0);
+        if (n && n->lanes > 0 && resource_node_count(type) > n->lanes)
+            FAIL(INVALID, "type \"%s\" is on %u nodes, which share %u lanes", type->name, resource_node_count(type),
+                 n->lanes);
+    }
     if (n == NULL) return ST_OK;
     if (!is_within(n->message, least, most)) FAIL(INVALID, "a message of %g examples", n->message);
+    if (n->step != 0 && !is_within(n->step, least, most)) FAIL(INVALID, "a step of %g examples", n->step);
+    if (n->lanes > INSTANCE_LANES_MAX) FAIL(INVALID, "a step of %u lanes", n->lanes);
     for (uint32_t a = 0; a < n->count; a++) {
         const struct instance_node *node = &n->node[a];
         if (node->name[0] == 0 || !json_is_plain(node->name))
@@ -157,5 +172,7 @@ bool instance_nodes_put(json_t *whole, const struct instance *i)
         is_whole = json_object_set_new(whole, "links", links) == 0 && is_whole;
     else
         json_decref(links);
+    if (n->step > 0) is_whole = json_object_set_new(whole, "step", json_figure(n->step)) == 0 && is_whole;
+    if (n->lanes > 0) is_whole = json_object_set_new(whole, "lanes", json_integer(n->lanes)) == 0 && is_whole;
     return json_object_set_new(whole, "message", json_figure(n->message)) == 0 && is_whole;
 }

@@ -5,11 +5,11 @@
 #include "sched/instance.h"
 #include "sched/json_read.h"
 
-/* The first reads "nodes", "links" and "message"; the second, called after it,
- * a type's "node" if there are nodes. */
+/* The first reads "nodes", "links", "message", "step" and "lanes"; the second, called after it,
+ * a type's "node" or "nodes" if there are nodes. */
 MUST_USE status instance_nodes_read(struct instance *instance, const struct json_part *whole);
-MUST_USE status instance_type_node_read(const struct instance *instance, const struct json_part *part,
-                                        struct resource_type *type);
+MUST_USE status instance_type_nodes_read(const struct instance *instance, const struct json_part *part,
+                                         struct resource_type *type);
 /* The part of instance_check for nodes. */
 MUST_USE status instance_nodes_check(const struct instance *instance);
 /* False: memory is short. */

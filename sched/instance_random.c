@@ -204,6 +204,8 @@ static void names_set(struct instance *instance, const struct layer_facts *layer
             .kind = layers[l].kind,
             .in_bytes = layers[l].in_bytes,
             .weight_bytes = layers[l].weight_bytes,
+            .dense_bytes = layers[l].dense_bytes,
+            .row_bytes = layers[l].touched_bytes,
             .cut_bytes = layers[l].cut_bytes,
         };
     }

@@ -56,7 +56,7 @@ static void joint_layout(struct joint *j, struct layout *layout)
     LAYOUT_TAKE(layout, j->model.times, L * C);
     LAYOUT_TAKE(layout, j->model.price, C);
     LAYOUT_TAKE(layout, j->model.limit, C);
-    LAYOUT_TAKE(layout, j->model.node, C);
+    LAYOUT_TAKE(layout, j->model.place, C);
     LAYOUT_TAKE(layout, j->unit_count, C);
     LAYOUT_TAKE(layout, j->first, j->of->type_count + 1);
     LAYOUT_TAKE(layout, j->units, L);
@@ -72,7 +72,7 @@ static void column_set(struct joint *j, const struct cost_model *m, uint32_t col
     j->unit_count[column] = k;
     j->model.price[column] = m->price[type] * k;
     j->model.limit[column] = m->limit[type] / k;
-    j->model.node[column] = m->node[type];
+    j->model.place[column] = m->place[type];
     j->model.is_card[column] = m->is_card[type];
     j->model.adds_moves[column] = m->adds_moves[type];
     for (uint32_t l = 0; l < m->layer_count; l++) {

@@ -228,6 +228,46 @@ status json_part_member(const struct json_part *whole, const char *key, struct j
     return ST_OK;
 }
 
+/* Adds a node to those before it. */
+static status node_add(const struct json_part *part, const char *key, const json_t *value, uint32_t count,
+                       uint64_t *nodes)
+{
+    uint64_t node;
+    const uint32_t least = *nodes ? 64 - (uint32_t)__builtin_clzll(*nodes) : 0;
+    if (!json_is_natural(value, &node) || node < least || node >= count)
+        return json_part_wrong(part, key, value, "a whole number from %u to %u", least, count - 1);
+    *nodes |= UINT64_C(1) << node;
+    return ST_OK;
+}
+
+status json_part_nodes(const struct json_part *part, uint32_t count, uint64_t *nodes)
+{
+    const json_t *node = json_object_get(part->object, "node"), *list = json_object_get(part->object, "nodes");
+    *nodes = 0;
+    if (node && list) return json_part_wrong(part, "nodes", list, "none beside \"node\"");
+    if (node) return node_add(part, "node", node, count, nodes);
+    if (list == NULL) return ST_OK;
+    if (!json_is_array(list) || json_array_size(list) == 0)
+        return json_part_wrong(part, "nodes", list, "a list of nodes in ascending order");
+    for (uint32_t i = 0; i < json_array_size(list); i++) {
+        char place[32];
+        snprintf(place, sizeof place, "nodes[%u]", i);
+        TRY(node_add(part, place, json_array_get(list, i), count, nodes));
+    }
+    return ST_OK;
+}
+
+bool json_nodes_put(json_t *object, uint64_t nodes)
+{
+    const bool is_one = (nodes & (nodes - 1)) == 0;
+    json_t *list = is_one ? NULL : json_array();
+    bool is_whole = true;
+    if (is_one) return json_object_set_new(object, "node", json_integer(__builtin_ctzll(nodes))) == 0;
+    for (uint64_t left = nodes; left; left &= left - 1)
+        is_whole = json_array_append_new(list, json_integer(__builtin_ctzll(left))) == 0 && is_whole;
+    return json_object_set_new(object, "nodes", list) == 0 && is_whole;
+}
+
 status json_part_slow(const struct json_part *part, struct resource_slow *slow)
 {
     char text[RESOURCE_SLOW_BYTES + 1] = "";

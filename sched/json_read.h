@@ -66,6 +66,11 @@ MUST_USE status json_part_item(const struct json_part *whole, const char *key, j
 /* An optional object; part->object is NULL if it is absent. */
 MUST_USE status json_part_member(const struct json_part *whole, const char *key, struct json_part *part);
 
+/* "node": 0, or "nodes": [0, 2] in ascending order; bit n is set for node n < count. Neither is given: 0. */
+MUST_USE status json_part_nodes(const struct json_part *part, uint32_t count, uint64_t *nodes);
+/* Puts the one that fits; false: memory is short. */
+bool json_nodes_put(json_t *object, uint64_t nodes);
+
 /* "slow", "slow_from", "slow_for" and "slow_every" of a type; optional. */
 MUST_USE status json_part_slow(const struct json_part *part, struct resource_slow *slow);
 /* Puts them into an object if something is slowed; false: memory is short. */

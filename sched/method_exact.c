@@ -18,9 +18,11 @@
  * halves of the interval; the others are searched depth first, bounded by the least path of the layers
  * ahead and by earlier beginnings.
  *
- * Nodes: a segment is also for the node of the next one, to which its cut crosses a link, and a path goes on
- * there. Links that cuts share, memory of nodes and prices of nodes couple segments that are not neighbours.
- * The weights of segments leave these out, and so bound the path's weight, which is computed at its end.
+ * Nodes: a segment is also for the nodes of the next one, to which its cut crosses links, and a path
+ * goes on there; its own exchange counts. Links that stages share, memory of nodes, prices of nodes and
+ * layers that must be on the same nodes couple segments that are not neighbours. The weights of segments
+ * leave these out, and so bound the path's weight, which is computed at its end; beginnings that break
+ * the latter go no further.
  *
  * A path costs O(number of segments), at most L (L + 1) / 2 T: 13,440 at 20 layers and 64 types. There a
  * proof takes a few intervals and 1 to 5 ms on one core of a rented machine; where limits leave little more

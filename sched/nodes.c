@@ -23,7 +23,7 @@ static status network_of(const struct cluster *c, uint32_t node, struct instance
     *network = (struct instance_link){0};
     for (uint32_t t = 0; t < c->type_count; t++) {
         const struct cluster_type *type = &c->types[t];
-        if (type->node_plus != node + 1) continue;
+        if (!(type->nodes >> node & 1)) continue;
         if (!(type->network_bandwidth > 0))
             return type_fail(c, type,
                              "expected network_bandwidth, as it has a node, or a section [link] for all links");
@@ -41,7 +41,7 @@ static status network_of(const struct cluster *c, uint32_t node, struct instance
 static bool is_used(const struct cluster *c, uint32_t node)
 {
     for (uint32_t t = 0; t < c->type_count; t++)
-        if (c->types[t].node_plus == node + 1) return true;
+        if (c->types[t].nodes >> node & 1) return true;
     return false;
 }
 
@@ -71,69 +71,109 @@ static status links_complete(const struct cluster *c, struct instance_nodes *n)
     return ST_OK;
 }
 
-static status types_check(const struct cluster *c)
+status nodes_check(const struct cluster *c, const struct nodes_step *step)
 {
-    for (uint32_t t = 0; t < c->type_count; t++)
-        if (c->types[t].node_plus == 0) return type_fail(c, &c->types[t], "expected a node of all types or of none");
+    for (uint32_t t = 0; t < c->type_count; t++) {
+        const struct cluster_type *type = &c->types[t];
+        const uint32_t count = (uint32_t)__builtin_popcountll(type->nodes);
+        char text[160];
+        if (c->nodes == NULL) continue;
+        if (count == 0) return type_fail(c, type, "expected a node of all types or of none");
+        /* Runs refuse cards there (engine/node/README.md). */
+        if (count > 1 && resource_is_card(type->resource.device))
+            return type_fail(c, type,
+                             "expected cores, as it lies on several nodes, found cards: give a type with `node` for "
+                             "the cards of each node");
+        snprintf(text, sizeof text,
+                 "expected at most as many nodes as a step has lanes, %u, found %u; --set train.lanes=%u", step->lanes,
+                 count, count);
+        if (step->lanes > 0 && count > step->lanes) return type_fail(c, type, text);
+    }
     return ST_OK;
 }
 
-status nodes_apply(struct instance *instance, const struct cluster *c, double message)
+status nodes_apply(struct instance *instance, const struct cluster *c, const struct nodes_step *step)
 {
     struct instance_nodes *nodes;
     if (c->nodes == NULL) return ST_OK;
-    TRY(types_check(c));
-    CHECK(instance->type_count == c->type_count && message > 0 && instance->nodes == NULL);
+    TRY(nodes_check(c, step));
+    CHECK(instance->type_count == c->type_count && step->message > 0 && instance->nodes == NULL);
     for (uint32_t l = 0; l + 1 < instance->layer_count && c->nodes->count > 1; l++)
         if (!(instance->layers[l].cut_bytes > 0))
             FAIL(INVALID, "%s: how much crosses the cut behind layer %s is not known, and types lie on nodes", c->path,
                  instance->layers[l].name);
     TRY(instance_nodes_copy(&nodes, c->nodes));
-    nodes->message = message;
+    nodes->message = step->message;
+    nodes->step = step->examples;
+    nodes->lanes = step->lanes;
     status st = links_complete(c, nodes);
     if (st != ST_OK) {
         instance_nodes_free(nodes);
         return st;
     }
     instance->nodes = nodes;
-    for (uint32_t t = 0; t < c->type_count; t++) instance->types[t].resource.node_plus = c->types[t].node_plus;
+    for (uint32_t t = 0; t < c->type_count; t++) instance->types[t].resource.nodes = c->types[t].nodes;
     return ST_OK;
 }
 
-bool nodes_of_plan(const struct instance *instance, const struct cost_stage *stages, uint32_t stage_count,
-                   uint32_t type, uint32_t *node)
+uint64_t nodes_of_plan(const struct instance *instance, const struct cost_stage *stages, uint32_t stage_count,
+                       uint32_t type)
 {
-    const uint32_t own = instance->types[type].resource.node_plus;
-    bool is_in[INSTANCE_NODES_MAX + 1] = {0};
-    uint32_t count = 0;
-    *node = 0;
-    for (uint32_t s = 0; s < stage_count; s++) is_in[instance->types[stages[s].type].resource.node_plus] = true;
-    for (uint32_t number = 1; number <= INSTANCE_NODES_MAX; number++) {
-        count += is_in[number];
-        *node += is_in[number] && number < own;
+    uint64_t all = 0;
+    for (uint32_t s = 0; s < stage_count; s++) all |= instance->types[stages[s].type].resource.nodes;
+    return all & (all - 1) ? nodes_packed(instance->types[type].resource.nodes, all) : 0;
+}
+
+const char *nodes_misplaced_text(enum cost_misplaced misplaced)
+{
+    switch (misplaced) {
+    case COST_PLACED: break;
+    case COST_APART:
+        return "layers that share a table or parameters, or losses and the last stage, would lie on different nodes";
+    case COST_LAST: return "the last stage would lie on several nodes, and not all stages on the same";
+    case COST_TABLES: return "tables would lie on several nodes, and not all on the same";
+    case COST_RUNS: return "too many runs of neighbouring stages would lie on several nodes";
     }
-    return count > 1;
+    return "";
 }
 
 /* --- what crosses which link ------------------------------------------------------------------ */
 
-uint32_t nodes_cuts(const struct cost_model *m, const struct cost_stage *stages, uint32_t stage_count,
-                    struct nodes_cut *cuts)
+static struct cost_uses stage_uses(const struct cost_model *m, const struct cost_stage *stages, uint32_t stage_count,
+                                   uint32_t s)
 {
+    const uint64_t next = s + 1 < stage_count ? cost_nodes(m, stages[s + 1].type) : 0;
+    return cost_uses_begin(m, stages[s].first, stages[s].last, stages[s].type, next);
+}
+
+static bool is_same_link(const struct nodes_cut *cut, const struct cost_use *use)
+{
+    return (cut->from == use->from && cut->to == use->to) || (cut->from == use->to && cut->to == use->from);
+}
+
+uint32_t nodes_cuts(const struct cost_model *m, const struct cost_stage *stages, uint32_t stage_count,
+                    struct nodes_cut cuts[NODES_CUTS_MAX])
+{
+    struct cost_use use;
     uint32_t count = 0;
-    for (uint32_t s = 0; s + 1 < stage_count; s++) {
-        const struct cost_link *link = cost_link(m, stages[s].type, stages[s + 1].type);
-        if (link == NULL) continue;
-        cuts[count++] = (struct nodes_cut){.stage = s,
-                                           .from = m->node[stages[s].type],
-                                           .to = m->node[stages[s + 1].type],
-                                           .bytes = m->cut_bytes[stages[s].last],
-                                           .seconds = cost_link_seconds(m, stages[s].last, link)};
+    for (uint32_t s = 0; s < stage_count; s++) {
+        struct cost_uses uses = stage_uses(m, stages, stage_count, s);
+        struct nodes_cut *exchange = NULL;
+        while (cost_uses_next(&uses, &use)) {
+            const double seconds = use.bytes * m->links[(size_t)use.from * m->node_count + use.to].a_byte + use.wait;
+            struct nodes_cut *cut = use.is_exchange ? exchange : NULL;
+            if (cut && !(seconds > cut->seconds)) continue;
+            if (cut == NULL && count == NODES_CUTS_MAX) return count;
+            if (cut == NULL) cut = &cuts[count++];
+            *cut = (struct nodes_cut){s, use.from, use.to, use.is_exchange, use.bytes, seconds, 0};
+            if (use.is_exchange) exchange = cut;
+        }
     }
-    for (uint32_t a = 0; a < count; a++)
-        for (uint32_t b = 0; b < count; b++)
-            cuts[a].cut_count += (cuts[a].from == cuts[b].from && cuts[a].to == cuts[b].to) ||
-                                 (cuts[a].from == cuts[b].to && cuts[a].to == cuts[b].from);
+    for (uint32_t s = 0; s < stage_count; s++) {
+        struct cost_uses uses = stage_uses(m, stages, stage_count, s);
+        while (cost_uses_next(&uses, &use))
+            for (uint32_t other = 0; other < count; other++) cuts[other].cut_count += is_same_link(&cuts[other], &use);
+    }
     return count;
 }
 
@@ -144,6 +184,27 @@ static const char *stage_text(const struct instance *instance, const struct cost
     snprintf(buffer, bytes, "%s%s%s", first, stage->first < stage->last ? ".." : "",
              stage->first < stage->last ? last : "");
     return buffer;
+}
+
+/* "a, b and c", cut where the buffer is too short. */
+static const char *nodes_names(const struct instance *instance, uint64_t nodes, char *buffer, size_t bytes)
+{
+    size_t used = 0;
+    buffer[0] = 0;
+    for (uint64_t left = nodes; left && used < bytes; left &= left - 1)
+        used += (size_t)snprintf(buffer + used, bytes - used, "%s%s",
+                                 left == nodes       ? ""
+                                 : left & (left - 1) ? ", "
+                                                     : " and ",
+                                 instance->nodes->node[__builtin_ctzll(left)].name);
+    return buffer;
+}
+
+/* Whether nodes of a stage on this side of the cut share it. */
+static bool is_shared(const struct instance *instance, const struct cost_stage *stages, const struct nodes_cut *cut)
+{
+    return cut->is_exchange || resource_node_count(&instance->types[stages[cut->stage].type].resource) > 1 ||
+           resource_node_count(&instance->types[stages[cut->stage + 1].type].resource) > 1;
 }
 
 char *nodes_cut_text(const struct instance *instance, const struct cost_stage *stages, const struct nodes_cut *cut,
@@ -158,10 +219,20 @@ char *nodes_cut_text(const struct instance *instance, const struct cost_stage *s
     else
         snprintf(rate, sizeof rate, "%s/s there and %s/s back", words_bytes(WORDS, there->bandwidth),
                  words_bytes(WORDS, back->bandwidth));
-    if (cut->cut_count > 1) snprintf(shared, sizeof shared, "; %u cuts share the link", cut->cut_count);
+    if (cut->cut_count > 1)
+        snprintf(shared, sizeof shared, "; %u %s share the link", cut->cut_count,
+                 is_shared(instance, stages, cut) ? "cuts and exchanges" : "cuts");
+    stage_text(instance, &stages[cut->stage], before, sizeof before);
+    if (cut->is_exchange) {
+        char names[512];
+        snprintf(buffer, bytes, "between nodes %s (%s): %s an example on each link, %s at %s, from %s to %s%s",
+                 nodes_names(instance, instance->types[stages[cut->stage].type].resource.nodes, names, sizeof names),
+                 before, words_bytes(WORDS, cut->bytes), words_seconds(WORDS, cut->seconds), rate,
+                 n->node[cut->from].name, n->node[cut->to].name, shared);
+        return buffer;
+    }
     snprintf(buffer, bytes, "from node %s to %s (%s to %s): %s an example, %s at %s%s", n->node[cut->from].name,
-             n->node[cut->to].name, stage_text(instance, &stages[cut->stage], before, sizeof before),
-             stage_text(instance, &stages[cut->stage + 1], behind, sizeof behind), words_bytes(WORDS, cut->bytes),
-             words_seconds(WORDS, cut->seconds), rate, shared);
+             n->node[cut->to].name, before, stage_text(instance, &stages[cut->stage + 1], behind, sizeof behind),
+             words_bytes(WORDS, cut->bytes), words_seconds(WORDS, cut->seconds), rate, shared);
     return buffer;
 }

@@ -139,19 +139,6 @@ static status stage_units_read(struct plan_stage *stage, const struct json_part 
     return ST_OK;
 }
 
-/* Adds a node to the stage's, which are in ascending order. */
-static status node_add(struct plan_stage *stage, const struct json_part *part, struct plan *plan, const char *key,
-                       const json_t *value)
-{
-    uint64_t node;
-    const uint32_t least = stage->nodes ? 64 - (uint32_t)__builtin_clzll(stage->nodes) : 0;
-    if (!json_is_natural(value, &node) || node < least || node >= PLAN_NODES_MAX)
-        return json_part_wrong(part, key, value, "a whole number from %u to %u", least, PLAN_NODES_MAX - 1);
-    stage->nodes |= UINT64_C(1) << node;
-    if (node >= plan->node_count) plan->node_count = (uint32_t)node + 1;
-    return ST_OK;
-}
-
 /* All stages say where they lie, or none does: on a node, or on several. */
 static status stage_nodes_read(struct plan_stage *stage, const struct json_part *part, struct plan *plan,
                                uint32_t index)
@@ -161,16 +148,9 @@ static status stage_nodes_read(struct plan_stage *stage, const struct json_part 
     if (index > 0 && (node || nodes) != (plan->node_count > 0))
         return json_part_wrong(part, key, nodes ? nodes : node,
                                plan->node_count ? "a node, as stages[0] has one" : "none, as stages[0] has none");
-    if (node && nodes) return json_part_wrong(part, "nodes", nodes, "none beside \"node\"");
-    if (node) return node_add(stage, part, plan, "node", node);
-    if (nodes == NULL) return ST_OK;
-    if (!json_is_array(nodes) || json_array_size(nodes) == 0)
-        return json_part_wrong(part, "nodes", nodes, "a list of nodes in ascending order");
-    for (uint32_t i = 0; i < json_array_size(nodes); i++) {
-        char place[32];
-        snprintf(place, sizeof place, "nodes[%u]", i);
-        TRY(node_add(stage, part, plan, place, json_array_get(nodes, i)));
-    }
+    TRY(json_part_nodes(part, PLAN_NODES_MAX, &stage->nodes));
+    const uint32_t end = stage->nodes ? 64 - (uint32_t)__builtin_clzll(stage->nodes) : 0;
+    if (end > plan->node_count) plan->node_count = end;
     return ST_OK;
 }
 

@@ -17,9 +17,10 @@
  *       "feasible", "proven", "cost", "throughput", "lower_bound", …           figures of the scheduler, kept
  *     }
  *
- * device: "cpu", "cuda:N", "emu", "sim", "paced". k: dedicated units. replicas (cpu, sim, paced; default 1)
- * divides k: `replicas` gangs of k / replicas units, each taking a micro-batch at a time. On another device a
- * replica is a card, so `replicas` is k or not given. A stage on several nodes has k units on each. */
+ * device: "cpu", "cuda:N", "emu", "sim", "paced". k: dedicated units. replicas (cpu, sim, paced; default
+ * 1) divides k: `replicas` gangs of k / replicas units, each taking a micro-batch at a time. On another
+ * device a replica is a card, so `replicas` is k or not given. A stage on several nodes has k units on
+ * each, and limits are of the units of all nodes together. */
 #ifndef HETERPS_SCHED_PLAN_H
 #define HETERPS_SCHED_PLAN_H
 
@@ -30,6 +31,7 @@
 #define PLAN_UNITS_MAX    UINT32_MAX /* of a stage: a plan may ask for more than any machine has */
 #define PLAN_REPLICAS_MAX 1024u
 #define PLAN_NODES_MAX    64u
+#define PLAN_SHARED_MAX   15u /* runs of neighbouring stages on the same several nodes */
 
 struct plan_stage {
     uint32_t first_layer, last_layer; /* both included                              */

@@ -49,13 +49,16 @@ static double compute_of(const struct cost_model *m, uint32_t first, uint32_t la
     return sum;
 }
 
-/* Seconds of the link that a cut after the layer would cross: the mean over the other types. */
+/* Seconds of the links that a stage of the layer alone would take: the mean over the other types behind
+ * it. */
 static double link_of(const struct cost_model *m, uint32_t layer, uint32_t type)
 {
     double sum = 0;
-    if (m->node_count == 1 || layer + 1 == m->layer_count) return 0;
-    for (uint32_t t = 0; t < m->type_count; t++) sum += cost_link_seconds(m, layer, cost_link(m, type, t));
-    return m->type_count > 1 ? sum / (m->type_count - 1) : 0;
+    if (m->node_count == 1) return 0;
+    if (m->type_count == 1 || layer + 1 == m->layer_count) return cost_links_seconds(m, layer, layer, type, 0);
+    for (uint32_t t = 0; t < m->type_count; t++)
+        if (t != type) sum += cost_links_seconds(m, layer, layer, type, cost_nodes(m, t));
+    return sum / (m->type_count - 1);
 }
 
 /* Sets the features of all types for a layer: logarithms, compared among the types. */

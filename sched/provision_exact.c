@@ -18,7 +18,7 @@ struct walk {
 #define RANGES_MAX 384u       /* of that search                                                           */
 #define PRECISION  0x1p-43    /* relative, of its bounds                                                  */
 
-/* The limits do not give each stage a unit, or a node's memory is too small:
+/* The limits do not give each stage a unit, a run refuses where stages lie, or a node's memory is too small:
  * the score grows with what is missing. */
 static struct cost_result unplaceable(const struct cost_model *m, const struct cost_stage *stages, uint32_t count)
 {
@@ -29,13 +29,13 @@ static struct cost_result unplaceable(const struct cost_model *m, const struct c
         if (stage_count[stages[s].type]++ < m->limit[stages[s].type]) continue;
         if (missing++ == 0) r.limiting_stage = s;
     }
+    if (missing == 0) missing = cost_misplaced(m, stages, count, &r.misplaced);
     r.score = missing ? m->penalty * (1e6 + missing) : 0;
-    uint32_t node;
-    const double lack = missing ? 0 : cost_memory_lack(m, stages, count, &node);
+    const double lack = missing ? 0 : cost_memory_lack(m, stages, count, &r.node);
     if (lack > 0) {
-        while (m->node[stages[r.limiting_stage].type] != node) r.limiting_stage++;
+        while (!(cost_nodes(m, stages[r.limiting_stage].type) >> r.node & 1)) r.limiting_stage++;
         r.is_memory_short = true;
-        r.score = m->penalty * (1e6 + lack / m->node_memory[node] / (1 + lack / m->node_memory[node]));
+        r.score = m->penalty * (1e6 + lack / m->node_memory[r.node] / (1 + lack / m->node_memory[r.node]));
     }
     return r;
 }

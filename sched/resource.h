@@ -38,10 +38,17 @@ struct resource_type {
     double price_per_hour; /* USD a unit                                           */
     uint32_t limit;        /* units of all its stages together; 0: not given       */
     struct resource_slow slow;
-    bool adds_moves;    /* it moves data only when idle: a stage takes the sum of both (HeterPS: the longer one) */
-    uint32_t node_plus; /* 1 + the number of the node that its units are on, in its instance or cluster; 0: none */
+    bool adds_moves; /* it moves data only when idle: a stage takes the sum of both (HeterPS: the longer one) */
+    /* bit n: its units are on node n of its instance or cluster; 0: on none. On several nodes `limit`
+     * units are on each, and a stage has as many on each: its nodes share the lanes. */
+    uint64_t nodes;
 };
 
+/* Nodes that a stage of the type lies on. */
+static inline uint32_t resource_node_count(const struct resource_type *type)
+{
+    return type->nodes ? (uint32_t)__builtin_popcountll(type->nodes) : 1;
+}
 static inline bool resource_is_card(enum resource_device device)
 {
     return device == RESOURCE_CUDA || device == RESOURCE_EMU;

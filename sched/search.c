@@ -103,7 +103,7 @@ double search_evaluate(struct search *s, const type_index *types)
     return result.score;
 }
 
-/* How far a plan is from throughput, limits and memory; 0: it keeps to all. */
+/* How far a plan is from throughput, limits, places and memory; 0: it keeps to all. */
 static double excess_of(const struct cost_model *m, const struct cost_stage *stages, uint32_t count, double tau)
 {
     double excess = tau > m->tau_max ? tau / m->tau_max - 1 : 0, lack;
@@ -119,6 +119,8 @@ static double excess_of(const struct cost_model *m, const struct cost_stage *sta
         const double limit = m->limit[stages[stage].type];
         if (is_first && units > limit) excess += units / limit - 1;
     }
+    enum cost_misplaced why;
+    excess += cost_misplaced(m, stages, count, &why);
     lack = cost_memory_lack(m, stages, count, &node);
     return lack > 0 ? excess + lack / m->node_memory[node] : excess;
 }

@@ -37,9 +37,11 @@ char *solution_infeasible_text(const struct solution *s, char *buffer, size_t by
     char name[2 * RESOURCE_NAME_BYTES + 4];
     stage_text(instance, stage, name, sizeof name);
     if (s->result.is_memory_short)
-        snprintf(
-            buffer, bytes, "infeasible: the parameters of the layers on node %s do not fit in its %.6g bytes of memory",
-            instance->nodes->node[type->node_plus - 1].name, instance->nodes->node[type->node_plus - 1].memory_bytes);
+        snprintf(buffer, bytes,
+                 "infeasible: the parameters of the layers on node %s do not fit in its %.6g bytes of memory",
+                 instance->nodes->node[s->result.node].name, instance->nodes->node[s->result.node].memory_bytes);
+    else if (s->result.misplaced)
+        snprintf(buffer, bytes, "infeasible: %s", nodes_misplaced_text(s->result.misplaced));
     else if (!(s->result.throughput > 0))
         snprintf(buffer, bytes, "infeasible: the stages on %s need a unit each, and it has %u", type->name,
                  type->limit);
@@ -65,9 +67,11 @@ static json_t *types_json(const struct instance *instance)
         const struct instance_type *type = &instance->types[t];
         char device[32];
         resource_device_text(&type->resource, device, sizeof device);
+        /* A plan's limit is of all nodes together. */
+        const uint64_t limit = (uint64_t)type->resource.limit * resource_node_count(&type->resource);
         json_t *object =
             json_pack("{s:s, s:s, s:f, s:I}", "name", type->resource.name, "device", device, "price_per_hour",
-                      type->resource.price_per_hour, "limit", (json_int_t)type->resource.limit);
+                      type->resource.price_per_hour, "limit", (json_int_t)(limit < UINT32_MAX ? limit : UINT32_MAX));
         if (type->source != INSTANCE_GIVEN)
             json_object_set_new(object, "source", json_string(instance_source_names[type->source]));
         CHECK(json_slow_put(object, &type->resource.slow));
@@ -79,15 +83,12 @@ static json_t *types_json(const struct instance *instance)
 /* Seconds of the stage by the times before correction. */
 static double stage_sim_et(const struct solution *s, const struct cost_stage *stage)
 {
-    double compute = 0, compute_shared = 0;
+    struct cost_time time = {0};
     for (uint32_t l = stage->first; l <= stage->last; l++) {
-        const struct instance_time *of = instance_time(s->profile, l, stage->type);
-        compute += of->oct * (1 - of->alpha) / s->profile->batch;
-        compute_shared += of->oct * of->alpha / s->profile->batch;
+        const struct cost_time of = cost_layer_time(s->profile, l, stage->type);
+        time = (struct cost_time){time.compute + of.compute, time.compute_shared + of.compute_shared, of.move,
+                                  of.move_shared};
     }
-    const struct instance_time *cut = instance_time(s->profile, stage->last, stage->type);
-    double move = cut->odt / s->profile->batch;
-    struct cost_time time = {compute, compute_shared, move * (1 - cut->beta), move * cut->beta};
     if (s->profile->types[stage->type].resource.adds_moves)
         time = (struct cost_time){time.compute + time.move, time.compute_shared + time.move_shared, 0, 0};
     return cost_et(&time, stage->k);
@@ -101,9 +102,8 @@ static json_t *stages_json(const struct solution *s)
         json_t *object =
             json_pack("{s:I, s:I, s:I, s:I, s:f}", "first", (json_int_t)stage->first, "last", (json_int_t)stage->last,
                       "type", (json_int_t)stage->type, "k", (json_int_t)stage->k, "et", stage->et);
-        uint32_t node;
-        if (nodes_of_plan(s->instance, s->stages, s->stage_count, stage->type, &node))
-            json_object_set_new(object, "node", json_integer(node));
+        const uint64_t nodes = nodes_of_plan(s->instance, s->stages, s->stage_count, stage->type);
+        if (nodes) CHECK(json_nodes_put(object, nodes));
         double cut_bytes = s->instance->layers[stage->last].cut_bytes;
         if (cut_bytes > 0) json_object_set_new(object, "cut_bytes", json_integer((json_int_t)cut_bytes));
         if (s->profile && resource_is_imitated(s->instance->types[stage->type].resource.device))

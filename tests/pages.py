@@ -82,7 +82,7 @@ INLINE = [
     ("./build.sh", "CI runs it with a verb, by gcc and, for ./build.sh fuzz, by clang"),
     ("./build.sh card", "a card: it builds what tests/gpu.sh runs there"),
     ("build/release/heterps-emu", "tests/e2e/test_cards.sh runs it"),
-    ("build/release/tests/sched/test_{rl,exact}", "CI runs this test"),
+    ("build/release/tests/{sched/test_rl,sched/test_exact,engine/plan/test_places}", "CI runs this test"),
     ("build/release/tests/engine/node/test_reduce", "half an hour with SEEDS=20; CI runs this test"),
     ("build/release/tests/gpu/check_ops", "a card; tests/gpu/test_ops.c does the same on the emulation"),
     ("build/release/tests/bench/serve_bench", "other servers, which it is compared with, and minutes"),

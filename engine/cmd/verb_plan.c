@@ -215,14 +215,17 @@ static const struct flag flags[] = {
 static void stages_print(const struct solution *s)
 {
     const struct instance *instance = s->instance;
-    uint32_t node;
+    char text[4 * PLAN_NODES_MAX];
     printf("plan       %s:", words_plural(WORDS, s->stage_count, "stage"));
     for (uint32_t i = 0; i < s->stage_count; i++) {
         const struct cost_stage *stage = &s->stages[i];
         const char *first = instance->layers[stage->first].name, *last = instance->layers[stage->last].name;
         printf("%s %s%s%s on %u %s", i == 0 ? "" : " |", first, stage->first == stage->last ? "" : "..",
                stage->first == stage->last ? "" : last, stage->k, instance->types[stage->type].resource.name);
-        if (nodes_of_plan(instance, s->stages, s->stage_count, stage->type, &node)) printf(", node %u", node);
+        const uint64_t nodes = nodes_of_plan(instance, s->stages, s->stage_count, stage->type);
+        if (nodes)
+            printf(", node%s %s", words_s((uint32_t)__builtin_popcountll(nodes)),
+                   plan_nodes_text(nodes, ", ", text, sizeof text));
     }
     printf("\n");
 }
@@ -256,7 +259,9 @@ static void units_print(const struct solution *s)
         for (uint32_t i = 0; i < s->stage_count; i++)
             if (s->stages[i].type == t) k += s->stages[i].k;
         if (k == 0) continue;
-        printf("%s%u of %u %s", joint, k, instance->types[t].resource.limit, instance->types[t].resource.name);
+        const struct resource_type *type = &instance->types[t].resource;
+        printf("%s%u of %u %s", joint, k, type->limit, type->name);
+        if (resource_node_count(type) > 1) printf(" on each of %u nodes", resource_node_count(type));
         joint = ", ";
     }
     printf(": %s an hour\n", words_usd(WORDS, rate));
@@ -265,7 +270,7 @@ static void units_print(const struct solution *s)
 static status links_print(const struct solution *s)
 {
     struct cost_model model;
-    struct nodes_cut cuts[INSTANCE_LAYERS_MAX];
+    struct nodes_cut cuts[NODES_CUTS_MAX];
     char text[1024];
     if (s->instance->nodes == NULL) return ST_OK;
     TRY(cost_model_open(&model, s->instance));
@@ -318,10 +323,22 @@ static void solution_print(const struct solution *s)
                s->evaluations);
 }
 
+/* As in plan.json: "node": 0, or "nodes": [0, 1]. */
+static void nodes_event(uint64_t nodes)
+{
+    if (nodes == 0) return;
+    if ((nodes & (nodes - 1)) == 0) {
+        log_event_u64("node", (uint64_t)__builtin_ctzll(nodes));
+        return;
+    }
+    log_event_open_array("nodes");
+    for (uint64_t left = nodes; left; left &= left - 1) log_event_u64(NULL, (uint64_t)__builtin_ctzll(left));
+    log_event_close_array();
+}
+
 static void solution_event(const struct solution *s)
 {
     const struct instance *instance = s->instance;
-    uint32_t node;
     log_event_begin("plan");
     log_event_text("instance", instance->name);
     log_event_text("method", s->method);
@@ -343,7 +360,7 @@ static void solution_event(const struct solution *s)
         log_event_text("type", instance->types[s->stages[i].type].resource.name);
         log_event_u64("k", s->stages[i].k);
         log_event_f64("et", s->stages[i].et);
-        if (nodes_of_plan(instance, s->stages, s->stage_count, s->stages[i].type, &node)) log_event_u64("node", node);
+        nodes_event(nodes_of_plan(instance, s->stages, s->stage_count, s->stages[i].type));
         log_event_close();
     }
     log_event_close_array();
@@ -459,6 +476,18 @@ static status results_write(const struct plan_flags *f, const struct solution *s
     FAIL(INFEASIBLE, "%s", solution_infeasible_text(chosen, text, sizeof text));
 }
 
+/* A trial is a training of one node, with its units of a type. */
+static status trial_check(const struct plan_flags *f, const struct instance *instance)
+{
+    for (uint32_t t = 0; t < instance->type_count && f->try_seconds > 0; t++) {
+        const struct resource_type *type = &instance->types[t].resource;
+        if (resource_node_count(type) > 1)
+            FAIL(USAGE, "--try trains on this machine alone, and type %s lies on %u nodes; launch a plan to measure it",
+                 type->name, resource_node_count(type));
+    }
+    return ST_OK;
+}
+
 #define SOLUTIONS_MAX (METHOD_ID_COUNT + 1 + TRIALS_ADDED_MAX)
 
 static status plan_solve(const struct plan_flags *f, const struct planner *planner, const struct policy *from)
@@ -468,6 +497,7 @@ static status plan_solve(const struct plan_flags *f, const struct planner *plann
     struct solution solutions[SOLUTIONS_MAX] = {0};
     uint32_t count = 0;
     status st = ST_OK;
+    TRY(trial_check(f, instance));
     if (f->policy_out) {
         bool is_elman = strcmp(f->method, method_table[METHOD_ID_rl_rnn].name) == 0;
         TRY_GOTO(policy_make(&to, is_elman ? POLICY_ELMAN : POLICY_LSTM, f->seed), done);

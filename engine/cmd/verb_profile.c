@@ -106,8 +106,10 @@ static status cluster_profile(const struct graph *graph, const char *path, const
                                       .batch = o->batch,
                                       .step = o->step,
                                       .here = o->here};
+    const struct nodes_step step = {graph->header->micro, graph->header->batch, graph->header->lanes};
+    TRY(nodes_check(cluster, &step));
     TRY(o->no_cache ? profile_measure(&instance, &options) : profile_cached(&instance, &options));
-    status st = nodes_apply(&instance, cluster, graph->header->micro);
+    status st = nodes_apply(&instance, cluster, &step);
     /* What "max" means depends on the possible plans. */
     if (st == ST_OK) st = planner_goal_set(&instance, cluster->throughput, PLANNER_GOAL_SECONDS, NULL, NULL);
     if (st == ST_OK) st = instance_tell(&instance, o);

@@ -7,6 +7,7 @@
 #include "engine/base/words.h"
 #include "graph/op.h"
 
+_Static_assert(PLAN_SHARED_MAX < EXCHANGE_BUCKETS_MAX, "a run of stages on several nodes has a bucket at least");
 #define NODES_TEXT_BYTES (4 * PLAN_NODES_MAX) /* of a stage's nodes in a message */
 
 /* The nodes that are there, by index, that have a stage of these nodes of the plan. */

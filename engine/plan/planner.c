@@ -68,9 +68,18 @@ static status net_estimate(struct planner *p, const struct planner_source *s)
     return st;
 }
 
+/* A message is a micro-batch; for a table of layers it is the whole batch, as a step is. */
+static struct nodes_step step_of(const struct planner *p, const struct planner_source *s)
+{
+    if (s->graph_path == NULL) return (struct nodes_step){.message = p->instance.batch};
+    return (struct nodes_step){p->graph.header->micro, p->graph.header->batch, p->graph.header->lanes};
+}
+
 static status graph_measure(struct planner *p, const struct planner_source *s)
 {
     TRY(graph_open_set(&p->graph, s->graph_path, s->set, s->set_count));
+    const struct nodes_step step = step_of(p, s);
+    TRY(nodes_check(&p->cluster, &step)); /* before anything is measured */
     const struct profile_options options = {.graph = &p->graph,
                                             .graph_path = s->graph_path,
                                             .cluster = &p->cluster,
@@ -88,9 +97,8 @@ status planner_open(struct planner *p, const struct planner_source *s)
     status st;
     TRY_GOTO(cluster_read(&p->cluster, s->cluster_path), failed);
     TRY_GOTO(s->layers_path ? layers_estimate(p, s) : s->net ? net_estimate(p, s) : graph_measure(p, s), failed);
-    /* A message is a micro-batch; for a table of layers it is the whole batch. */
-    const double micro = s->graph_path ? p->graph.header->micro : p->instance.batch;
-    TRY_GOTO(nodes_apply(&p->instance, &p->cluster, micro), failed);
+    const struct nodes_step step = step_of(p, s);
+    TRY_GOTO(nodes_apply(&p->instance, &p->cluster, &step), failed);
     TRY_GOTO(planner_goal_set(&p->instance, p->cluster.throughput, PLANNER_GOAL_SECONDS, NULL, NULL), failed);
     return ST_OK;
 failed:

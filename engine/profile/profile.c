@@ -346,9 +346,12 @@ static void layers_describe(const struct profile *p, struct instance *instance)
                                                       .kind = instance_text(instance, facts->kind),
                                                       .in_bytes = facts->in_bytes,
                                                       .weight_bytes = facts->weight_bytes,
+                                                      .dense_bytes = facts->dense_bytes,
+                                                      .row_bytes = facts->row_bytes,
                                                       .cut_bytes = facts->cut_bytes,
                                                       .tied_before = facts->tied_before,
-                                                      .tied_behind = facts->tied_behind};
+                                                      .tied_behind = facts->tied_behind,
+                                                      .is_end = facts->is_end};
     }
 }
 

@@ -31,8 +31,9 @@ static void check_nodes(struct instance *instance, const struct cluster *c)
 {
     struct cost_model m;
     struct cost_stage stages[2];
-    for (uint32_t t = 0; t < c->type_count; t++) CHECK(c->types[t].node_plus <= (c->nodes ? c->nodes->count : 0));
-    if (nodes_apply(instance, c, 256) != ST_OK) {
+    const uint64_t all = c->nodes ? instance_nodes_all(c->nodes) : 0;
+    for (uint32_t t = 0; t < c->type_count; t++) CHECK((c->types[t].nodes & ~all) == 0);
+    if (nodes_apply(instance, c, &(struct nodes_step){.message = 256, .lanes = 8}) != ST_OK) {
         CHECK(instance->nodes == NULL && strncmp(status_message(), "c.cfg", 5) == 0);
         return;
     }
@@ -57,8 +58,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     for (uint32_t t = 0; t < c.type_count; t++) check_type(&c.types[t]);
     CHECK(c.throughput >= 0 && (isinf(c.throughput) || c.throughput <= RESOURCE_FIGURE_MAX));
     CHECK(c.examples >= 0 && c.epochs >= RESOURCE_FIGURE_MIN && c.service_cores <= INSTANCE_SERVICE_CORES_MAX);
-    const struct layer_facts layer = {
-        .name = "l", .kind = "fc", .in_bytes = 8, .out_bytes = 8, .cut_bytes = 16, .dense_bytes = 9, .flops = 100};
+    const struct layer_facts layer = {.name = "l",
+                                      .kind = "fc",
+                                      .in_bytes = 8,
+                                      .out_bytes = 8,
+                                      .cut_bytes = 16,
+                                      .weight_bytes = 12,
+                                      .dense_bytes = 9,
+                                      .row_bytes = 5,
+                                      .flops = 100};
     struct layer_facts layers[] = {layer, layer};
     struct layer_table table = {.name = "t", .layers = layers, .layer_count = 2};
     struct instance instance;

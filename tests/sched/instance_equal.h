@@ -32,15 +32,18 @@ static inline bool instance_equal(const struct instance *a, const struct instanc
         const struct instance_layer *x = &a->layers[l], *y = &b->layers[l];
         if (strcmp(x->name, y->name) != 0 || strcmp(x->kind, y->kind) != 0 || x->in_bytes != y->in_bytes ||
             x->weight_bytes != y->weight_bytes || x->cut_bytes != y->cut_bytes || x->tied_before != y->tied_before ||
-            x->tied_behind != y->tied_behind)
+            x->tied_behind != y->tied_behind || x->dense_bytes != y->dense_bytes || x->row_bytes != y->row_bytes ||
+            x->is_end != y->is_end)
             return false;
     }
     if ((a->nodes == NULL) != (b->nodes == NULL)) return false;
     if (a->nodes) {
         const uint32_t n = a->nodes->count;
-        if (b->nodes->count != n || a->nodes->message != b->nodes->message) return false;
+        if (b->nodes->count != n || a->nodes->message != b->nodes->message || a->nodes->step != b->nodes->step ||
+            a->nodes->lanes != b->nodes->lanes)
+            return false;
         for (uint32_t t = 0; t < a->type_count; t++)
-            if (a->types[t].resource.node_plus != b->types[t].resource.node_plus) return false;
+            if (a->types[t].resource.nodes != b->types[t].resource.nodes) return false;
         for (uint32_t node = 0; node < n; node++) {
             const struct instance_node *of_a = &a->nodes->node[node], *of_b = &b->nodes->node[node];
             if (strcmp(of_a->name, of_b->name) != 0 || of_a->memory_bytes != of_b->memory_bytes ||

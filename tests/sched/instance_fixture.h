@@ -113,7 +113,7 @@ static inline void fixture_nodes_put(struct instance_fixture *f, uint64_t *state
         f->layers[l].weight_bytes = fixture_between(state, 0, 100);
     }
     for (uint32_t t = 0; t < T; t++) {
-        f->types[t].resource.node_plus = 1 + fixture_below(state, N);
+        f->types[t].resource.nodes = UINT64_C(1) << fixture_below(state, N);
         f->types[t].resource.adds_moves = fixture_below(state, 3) == 0;
     }
     for (uint32_t a = 0; a < N; a++) {
@@ -124,6 +124,32 @@ static inline void fixture_nodes_put(struct instance_fixture *f, uint64_t *state
             *instance_link(&f->nodes, a, b) = (struct instance_link){
                 .bandwidth = exp(fixture_between(state, 11, 17)),
                 .latency = fixture_below(state, 2) ? fixture_between(state, 0, 2e-3) * f->instance.batch : 0};
+    }
+}
+
+/* Lets types of such a problem lie on several nodes, with lanes that do not divide evenly; layers have
+ * rows, are tied, or are ends. */
+static inline void fixture_shared_put(struct instance_fixture *f, uint64_t *state)
+{
+    const uint32_t L = f->instance.layer_count, T = f->instance.type_count, N = f->nodes.count;
+    f->nodes.step = f->instance.batch * (1 + fixture_below(state, 8));
+    f->nodes.lanes = fixture_below(state, 2) ? N + fixture_below(state, 5) : 0;
+    for (uint32_t t = 0; t < T; t++) {
+        if (fixture_below(state, 2)) continue;
+        f->types[t].resource.nodes |= fixture_random(state) & instance_nodes_all(&f->nodes);
+    }
+    for (uint32_t l = 0; l < L; l++) {
+        struct instance_layer *layer = &f->layers[l];
+        layer->dense_bytes =
+            fixture_below(state, 3) ? layer->weight_bytes : fixture_between(state, 0, layer->weight_bytes);
+        layer->row_bytes = fixture_below(state, 3) == 0 ? fixture_between(state, 0, 1000) : 0;
+        layer->is_end = fixture_below(state, 8) == 0;
+        layer->tied_before = fixture_below(state, 8) == 0 ? fixture_below(state, l + 1) : 0;
+        layer->tied_behind = fixture_below(state, 8) == 0 ? fixture_below(state, L - l) : 0;
+        for (uint32_t t = 0; t < T; t++) {
+            struct instance_time *time = &f->times[(size_t)l * T + t];
+            time->fixed = fixture_below(state, 2) ? time->oct * fixture_between(state, 0, 1) : 0;
+        }
     }
 }
 

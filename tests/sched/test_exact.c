@@ -104,63 +104,96 @@ static void exact__random__equals_every_plan(void **state)
     assert_true(infeasible_count > 500 && infeasible_count < 2500);
 }
 
+/* How often the cases of a kind had what they are for. */
+struct node_cases {
+    uint32_t infeasible, cross, share, other, none, exchange, misplaced;
+};
+
+/* Compares exact with every plan, and with brute, on a random problem with nodes; `shared`: of types
+ * that lie on several. */
+static void nodes_case(uint64_t *seed, bool shared, bool has_goal, struct node_cases *cases)
+{
+    static const uint32_t limits[] = {1, 3, 20};
+    const uint64_t begin = *seed;
+    const uint32_t T = 1 + fixture_below(seed, 4), L = 1 + fixture_below(seed, T <= 2 ? 9 : T == 3 ? 6 : 5);
+    double score, fastest;
+    bool is_feasible;
+    struct run run, brute;
+    const struct search_options options = {0};
+    fixture_random_make(&fixture, seed, L, T, limits[fixture_below(seed, 3)],
+                        has_goal ? exp(fixture_between(seed, -3, 3)) : 0);
+    fixture.types[0].resource.price_per_hour = 0.04;
+    fixture_nodes_put(&fixture, seed, 4);
+    if (shared) fixture_shared_put(&fixture, seed);
+    solve_exact(&run, &fixture.instance);
+    try_all(&run.model, &score, &is_feasible, &fastest);
+    run_open(&brute, &fixture.instance, &options);
+    assert_int_equal(method_brute(&brute.search), ST_OK);
+    const struct search *s = &run.search;
+    /* Where no plan fits in memory, none is nearest. */
+    const bool fits_none = fastest == 0;
+    cases->none += fits_none;
+    if (!s->is_proven || s->is_feasible != is_feasible || !(fits_none || is_near(s->best_score, score)) ||
+        brute.search.is_feasible != is_feasible || !is_near(brute.search.best_score, score))
+        fail_msg("seed %llu: %u layers, %u types on %u nodes: %.17g is the least score (feasible: %d), "
+                 "exact found %.17g (%d, proven: %d), brute %.17g",
+                 (unsigned long long)begin, L, T, fixture.nodes.count, score, is_feasible, s->best_score,
+                 s->is_feasible, s->is_proven, brute.search.best_score);
+    cases->infeasible += !is_feasible;
+    type_index types[16];
+    struct cost_stage stages[16];
+    static struct nodes_cut cuts[NODES_CUTS_MAX];
+    struct fastest found;
+    enum cost_misplaced why;
+    const uint32_t count = cost_stages(&run.model, s->best, stages);
+    const uint32_t cut_count = nodes_cuts(&run.model, stages, count, cuts);
+    cases->cross += cut_count > 0;
+    for (uint32_t i = 0; i < cut_count; i++) cases->share += cuts[i].cut_count > 1;
+    for (uint32_t i = 0; i < cut_count; i++) cases->exchange += cuts[i].is_exchange;
+    if (!fits_none) assert_int_equal(cost_misplaced(&run.model, stages, count, &why), 0);
+    assert_int_equal(exact_fastest(&run.model, NULL, types, stages, &found), ST_OK);
+    assert_true(found.is_proven);
+    if (!(found.throughput == fastest && found.bound == fastest))
+        fail_msg("seed %llu: %.17g examples/s can be reached, exact found %.17g (bound %.17g)",
+                 (unsigned long long)begin, fastest, found.throughput, found.bound);
+    /* Without nodes another plan is best, often. */
+    struct run free;
+    fixture.instance.nodes = NULL;
+    for (uint32_t t = 0; t < T; t++) fixture.types[t].resource.nodes = 0;
+    solve_exact(&free, &fixture.instance);
+    fixture.instance.nodes = &fixture.nodes;
+    cases->other += memcmp(free.search.best, s->best, L * sizeof *s->best) != 0;
+    cases->misplaced += cost_misplaced(&run.model, stages, cost_stages(&run.model, free.search.best, stages), &why) > 0;
+    run_close(&free);
+    run_close(&run);
+    run_close(&brute);
+}
+
 /* Unlike links, in both ways, several types on a node, memory that binds, nodes with prices. */
 static void exact__types_on_nodes__equals_every_plan(void **state)
 {
-    static const uint32_t limits[] = {1, 3, 20};
     (void)state;
     uint64_t seed = 41;
-    uint32_t infeasible_count = 0, cross_count = 0, share_count = 0, other_count = 0, none_count = 0;
-    for (uint32_t c = 0; c < 600; c++) {
-        uint64_t begin = seed;
-        uint32_t T = 1 + fixture_below(&seed, 4), L = 1 + fixture_below(&seed, T <= 2 ? 9 : T == 3 ? 6 : 5);
-        double score, fastest;
-        bool is_feasible;
-        struct run run, brute;
-        const struct search_options options = {0};
-        fixture_random_make(&fixture, &seed, L, T, limits[fixture_below(&seed, 3)],
-                            c % 5 ? exp(fixture_between(&seed, -3, 3)) : 0);
-        fixture.types[0].resource.price_per_hour = 0.04;
-        fixture_nodes_put(&fixture, &seed, 4);
-        solve_exact(&run, &fixture.instance);
-        try_all(&run.model, &score, &is_feasible, &fastest);
-        run_open(&brute, &fixture.instance, &options);
-        assert_int_equal(method_brute(&brute.search), ST_OK);
-        const struct search *s = &run.search;
-        /* Where no plan fits in memory, none is nearest. */
-        const bool fits_none = fastest == 0;
-        none_count += fits_none;
-        if (!s->is_proven || s->is_feasible != is_feasible || !(fits_none || is_near(s->best_score, score)) ||
-            brute.search.is_feasible != is_feasible || !is_near(brute.search.best_score, score))
-            fail_msg("seed %llu: %u layers, %u types on %u nodes: %.17g is the least score (feasible: %d), "
-                     "exact found %.17g (%d, proven: %d), brute %.17g",
-                     (unsigned long long)begin, L, T, fixture.nodes.count, score, is_feasible, s->best_score,
-                     s->is_feasible, s->is_proven, brute.search.best_score);
-        infeasible_count += !is_feasible;
-        type_index types[16];
-        struct cost_stage stages[16];
-        struct nodes_cut cuts[16];
-        struct fastest found;
-        const uint32_t count = cost_stages(&run.model, s->best, stages);
-        const uint32_t cut_count = nodes_cuts(&run.model, stages, count, cuts);
-        cross_count += cut_count > 0;
-        for (uint32_t i = 0; i < cut_count; i++) share_count += cuts[i].cut_count > 1;
-        assert_int_equal(exact_fastest(&run.model, NULL, types, stages, &found), ST_OK);
-        assert_true(found.is_proven);
-        if (!(found.throughput == fastest && found.bound == fastest))
-            fail_msg("seed %llu: %.17g examples/s can be reached, exact found %.17g (bound %.17g)",
-                     (unsigned long long)begin, fastest, found.throughput, found.bound);
-        /* Without nodes another plan is best, often. */
-        struct run free;
-        fixture.instance.nodes = NULL;
-        solve_exact(&free, &fixture.instance);
-        other_count += memcmp(free.search.best, s->best, L * sizeof *s->best) != 0;
-        run_close(&free);
-        run_close(&run);
-        run_close(&brute);
+    struct node_cases cases = {0};
+    for (uint32_t c = 0; c < 600; c++) nodes_case(&seed, false, c % 5, &cases);
+    assert_true(cases.infeasible > 100 && cases.infeasible < 400 && cases.none > 25 && cases.none < 150);
+    assert_true(cases.cross > 40 && cases.share > 15 && cases.other > 100);
+    assert_int_equal(cases.exchange, 0);
+}
+
+/* The same of types on several nodes, of which some plans are refused. */
+static void exact__types_on_several_nodes__equals_every_plan(void **state)
+{
+    (void)state;
+    static const uint64_t seeds[] = {43, 47, 53, 59};
+    struct node_cases cases = {0};
+    for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
+        uint64_t seed = seeds[i];
+        for (uint32_t c = 0; c < 400; c++) nodes_case(&seed, true, c % 5, &cases);
     }
-    assert_true(infeasible_count > 100 && infeasible_count < 400 && none_count > 25 && none_count < 150);
-    assert_true(cross_count > 40 && share_count > 15 && other_count > 100);
+    assert_true(cases.infeasible > 250 && cases.infeasible < 1200);
+    assert_true(cases.cross > 200 && cases.share > 40 && cases.other > 250);
+    assert_true(cases.exchange > 100 && cases.misplaced > 100);
 }
 
 /* Layers of a group have rows or parameters in common; group 0 is none. */
@@ -461,6 +494,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exact__random__equals_every_plan),
         cmocka_unit_test(exact__types_on_nodes__equals_every_plan),
+        cmocka_unit_test(exact__types_on_several_nodes__equals_every_plan),
         cmocka_unit_test(exact__tied_layers__equals_every_plan_that_keeps_them_together),
         cmocka_unit_test(exact__limits_that_bind__equals_every_plan),
         cmocka_unit_test(exact__at_the_greatest_throughput__is_feasible_and_above_it_not),
