@@ -134,7 +134,7 @@ MUST_USE status train_nodes_stopped(const struct trainer *t);
 
 /* Claims the directory of the best model, before the work begins. */
 MUST_USE status train_best_open(struct trainer *t);
-/* When the model has been loaded: looks whether the best one so far is in that directory, and warns if not. */
+/* When the model has been loaded: looks whether the best one so far is in that directory; warns if not. */
 void train_best_look(struct trainer *t);
 /* Saves the model, which is the best so far. */
 MUST_USE status train_best_save(struct trainer *t);
