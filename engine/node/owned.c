@@ -97,8 +97,7 @@ static void step_layout(struct owned *owned, struct layout *l, struct owned_step
         LAYOUT_TAKE(l, taken.span, keys);
         if (owned->shape->shows[t]) LAYOUT_TAKE(l, taken.occurrence_count, keys);
         if (owned->shape->clicks[t]) LAYOUT_TAKE(l, taken.click_count, keys);
-        if (life->counts || g->tables[t].store == TABLE_BF16)
-            LAYOUT_TAKE(l, taken.key, keys);
+        if (life->counts || g->tables[t].store == TABLE_BF16) LAYOUT_TAKE(l, taken.key, keys);
         if (row_life_is_on(life)) LAYOUT_TAKE(l, taken.nobody, g->tables[t].span_floats);
         if (owned->run_count > 1) { /* else a row's only piece is where its number is */
             LAYOUT_TAKE(l, taken.last_lane_row, keys);
