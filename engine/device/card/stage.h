@@ -48,8 +48,10 @@ struct card_stage {
     struct gpu_stream *stream; /* of begin and settle */
     struct gpu_event *event;
     const struct extent *extent; /* the caller's */
-    uint32_t slot_count, input_count, lanes;
+    uint32_t slot_count, input_count;
+    uint32_t lane_begin, lanes; /* of gradients, in training */
     bool training, is_first;
+    bool is_shared;   /* the host updates, and has the newest parameters; the card has no state */
     bool is_pinned;   /* the inputs of the job are kept in place     */
     void *host_slots; /* the slots, if they are kept in place; or NULL */
     size_t host_slots_bytes;
@@ -69,7 +71,7 @@ struct card_stage {
     const uint32_t **node_words; /* [forward_count]: on the card, or NULL */
     /* memory of the card, one piece */
     void *memory;
-    float *param, *state; /* [param_floats], [state_floats] */
+    float *param, *state; /* [param_floats], [state_floats]; state NULL where the host updates */
     float *grads;         /* [lanes, grad_floats]: zero between updates */
     float **grad_list;    /* [lanes]: where a lane's begin  */
     struct param_block *blocks;
@@ -88,10 +90,11 @@ struct card_stage {
     _Atomic uint64_t shared_front, shared_behind, shared_other;
 };
 
-/* Copies the stage's parameters and state from the host. Keeps the job's inputs, in [inputs, inputs + bytes),
+/* Copies the stage's parameters, and the state that it updates, from the host. Keeps the job's inputs, in [inputs, inputs + bytes),
  * in place until card_stage_leave; NULL: none. */
 MUST_USE status card_stage_begin(struct card_stage *s, void *inputs, size_t bytes);
-/* In training: copies the card's part of the parameters and state, and changed rows, to the host. */
+/* In training: copies the card's part of the parameters and state that it updates, and changed rows,
+ * to the host. */
 MUST_USE status card_stage_settle(struct card_stage *s);
 /* Before a job's inputs are given back: no longer keeps their memory in place, and drops
  * the passes written down for it. */
