@@ -363,11 +363,14 @@ static status siblings_fetch(struct card_device *d, struct lane_run lanes, uint6
     return ST_OK;
 }
 
-/* Makes the lanes' sums of the floats [begin, end) ready to be added: this card has them, with all uses. */
+/* Makes the lanes' sums of the floats [begin, end) ready to be added: this card has them, with all uses.
+ * Threads may do so for different floats at the same time. */
 static status lanes_gather(struct card_device *d, struct lane_run lanes, uint64_t begin, uint64_t end)
 {
-    TRY(siblings_fetch(d, lanes, begin, end));
-    return aliases_give(d, lanes, begin, end);
+    pthread_mutex_lock(&d->stage->siblings_lock);
+    const status st = siblings_fetch(d, lanes, begin, end);
+    pthread_mutex_unlock(&d->stage->siblings_lock);
+    return st == ST_OK ? aliases_give(d, lanes, begin, end) : st;
 }
 
 /* Copies parameters to the same place on the other cards; waits. */

@@ -421,6 +421,7 @@ status card_stage_open(struct card_stage **out, const struct card_stage_options 
     struct card_stage *s = calloc(1, sizeof *s);
     *out = NULL;
     if (s == NULL) FAIL(MEMORY, "no memory to describe a stage on a card");
+    CHECK(pthread_mutex_init(&s->siblings_lock, NULL) == 0);
     s->graph = o->graph;
     s->model = o->model;
     s->extent = o->extent;
@@ -479,6 +480,7 @@ void card_stage_close(struct card_stage *s)
     free(s->aliases);
     free(s->host_blocks);
     free(s->node_words);
+    pthread_mutex_destroy(&s->siblings_lock);
     free(s);
 }
 

@@ -2,6 +2,8 @@
 #ifndef HETERPS_ENGINE_DEVICE_CARD_STAGE_H
 #define HETERPS_ENGINE_DEVICE_CARD_STAGE_H
 
+#include <pthread.h>
+
 #include "engine/device/card/card.h"
 #include "engine/device/card/card_rows.h"
 #include "engine/slot/slot.h"
@@ -58,7 +60,8 @@ struct card_stage {
     char name[64];
     uint32_t device_count;
     uint32_t replica, replica_count;
-    struct card_sibling *siblings; /* [replica_count], of several cards */
+    struct card_sibling *siblings; /* [replica_count], of several cards; … */
+    pthread_mutex_t siblings_lock; /* … their streams are one thread's at a time */
     /* lists of the host */
     struct crossing crossing;
     struct graph_alias *aliases; /* [alias_count]: of its own parameters */
