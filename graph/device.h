@@ -75,8 +75,8 @@ struct param_sums {
     uint64_t t;
 };
 
-/* Sums of parameters that the host updates: those of some lanes, which lie on a device with memory of its own.
- * The device adds them up along the tree, and rounds them, as sum_params does, copies the sum
+/* Sums of parameters that the host updates: those of some lanes, which lie on a device with memory of
+ * its own. The device adds them up along the tree, and rounds them, as sum_params does, copies the sum
  * to the host, and clears its own. */
 struct param_fetch {
     uint32_t lane, lanes; /* the first of them, among the device's; how many */
@@ -87,7 +87,8 @@ struct param_fetch {
 /* Likewise of a table, lane row by lane row. */
 struct table_fetch {
     uint32_t table, use_count, lane_row_count;
-    float *const *to; /* [use]: [lane row, dim] */
+    uint32_t row_count; /* of the step: for figures */
+    float *const *to;   /* [use]: [lane row, dim]   */
 };
 
 struct device_vt {
@@ -105,9 +106,9 @@ struct device_vt {
      * host gets parameters and state back. */
     status (*begin)(struct device *, void *inputs, size_t bytes);
     status (*settle)(struct device *);
-    /* Of such a device in a stage whose parameters and rows the host updates; all three wait. fetch_…: within a
-     * step, its sums go to the host. put_params, before the next step: floats [begin, end) of the
-     * host's parameters have changed. */
+    /* Of such a device in a stage whose parameters and rows the host updates; all three wait. fetch_…:
+     * within a step, its sums go to the host. put_params, before the next step: floats [begin, end) of
+     * the host's parameters have changed. */
     status (*fetch_params)(struct device *, const struct param_fetch *);
     status (*fetch_rows)(struct device *, const struct table_fetch *);
     status (*put_params)(struct device *, uint64_t begin, uint64_t end);

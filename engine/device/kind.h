@@ -25,11 +25,11 @@ struct device_stage_options {
     size_t slots_bytes;
     uint32_t slot_count, input_count;
     struct fold_lanes lanes; /* of gradients, in training */
-    /* The host updates the stage's parameters and rows, which other nodes share (device_vt.fetch_params, …). */
+    /* Nodes share the stage, and hosts update its parameters and rows (device_vt.fetch_params). */
     bool is_shared;
-    uint64_t row_bytes;                      /* for rows that stay in the devices' own memory     */
-    const char *isa;                         /* of devices on cores (cpu_device_open)             */
-    bool spins;                              /* gangs wait for work without sleeping              */
+    uint64_t row_bytes; /* for rows that stay in the devices' own memory     */
+    const char *isa;    /* of devices on cores (cpu_device_open)             */
+    bool spins;         /* gangs wait for work without sleeping              */
     bool training;
 };
 

@@ -74,7 +74,8 @@ done:
     return st;
 }
 
-/* A plan that is given has been read. A node without lanes computes nothing, and needs none of its devices. */
+/* A plan that is given has been read. A node without lanes computes nothing, and needs
+ * none of its devices. */
 static status plan_open(struct session *s, const struct session_options *o)
 {
     if (o->plan && node_computes(s->node)) return ST_OK;
@@ -93,6 +94,10 @@ static status speed_say(const struct session *s, const struct session_options *o
     double speed;
     if (nodes->past) *says = nodes->past->roster.says[nodes->place.rank];
     if (*says & DIVISION_SPEED) return ST_OK;
+    for (uint32_t i = 0; i < s->crew.plan.stage_count; i++)
+        if (!device_kind_of(&s->crew.plan, i)->has_cores)
+            FAIL(USAGE, "--lanes auto measures cores, and stage %u of %s is on no core: give each node's lanes, as 4,4",
+                 i + 1, o->plan);
     TRY(profile_speed(&(struct profile_speed_options){.graph = &s->setup.graph,
                                                       .graph_path = s->setup.graph_path,
                                                       .data = nodes->data,
@@ -188,9 +193,9 @@ static status cards_text(const struct plan *plan, char **text)
     FILE *out = open_memstream(text, &bytes);
     if (out == NULL) FAIL(MEMORY, "no memory for the layers on cards");
     for (uint32_t i = 0, end; i < plan->stage_count; i = end) {
-        const bool is_card = device_kind_of(plan, i)->has_memory;
-        for (end = i + 1; end < plan->stage_count && device_kind_of(plan, end)->has_memory == is_card;) end++;
-        if (!is_card) continue;
+        const bool on_cards = device_kind_of(plan, i)->has_memory;
+        for (end = i + 1; end < plan->stage_count && device_kind_of(plan, end)->has_memory == on_cards;) end++;
+        if (!on_cards) continue;
         fprintf(out, "%s%u-%u", is_any ? ", " : "", plan->stages[i].first_layer, plan->stages[end - 1].last_layer);
         is_any = true;
     }

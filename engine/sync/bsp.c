@@ -24,8 +24,8 @@
  *
  *     phase: sum ──SQUARES, where the norm is bounded──▶ phase: update ──VALUES──▶ phase: close
  *
- * A stage on a card whose parameters nodes share gives its lanes' sums to the host in the phase of lanes, and
- * gets all values in the phase of the close; between these the host does what it does with a stage on cores.
+ * A stage on a card, shared by nodes, gives its lanes' sums to the host in the phase of lanes, and
+ * gets all values in the phase of the close.
  *
  * Without tables the next step opens when this node has updated its own slice. The step's forward
  * passes wait for others' values of a bucket where the bucket's layers begin; its sums are sent only
@@ -104,8 +104,7 @@ static struct share *share_of(const struct bsp *b, uint32_t stage, uint32_t buck
     return &b->shares[stage * b->bucket_count + bucket];
 }
 
-/* Whether the stage's backward passes are cut in pieces that end with buckets. A node without lanes has none;
- * a card gets a pass as one. */
+/* Whether the stage's backward passes are cut in pieces that end with buckets; a card's are not. */
 static bool is_cut(const struct bsp *b, const struct stage *stage)
 {
     return b->bucket_count > 1 && b->lanes > 0 && !stage->kind->has_memory;
@@ -114,8 +113,7 @@ static bool is_cut(const struct bsp *b, const struct stage *stage)
 /* Whether nodes share the parameters or rows of the bucket, and add them up in a round. */
 static bool is_summed(const struct bsp *b, uint32_t bucket) { return b->exchange && b->exchange->division_of[bucket]; }
 
-/* Whether the stage has something to do before a step is over: the first one here ends the step, others
- * copy values to their devices. */
+/* Whether the stage closes steps: the first one here ends them, others copy values. */
 static bool closes(const struct bsp *b, const struct stage *stage)
 {
     return stage->index == b->stage_first || stage_has_copies(stage);
@@ -428,21 +426,15 @@ static status step_close(struct bsp *b)
     return ST_OK;
 }
 
-/* Whether the stage has a part in a phase of the bucket. */
-static bool takes_part(const struct bsp *b, const struct stage *stage, uint32_t bucket, enum phase phase)
-{
-    return phase == PHASE_CLOSE ? closes(b, stage) : !share_of(b, stage->index, bucket)->is_empty;
-}
-
-/* All stages that have a part in it go on to the phase of the bucket. */
+/* All stages that have a share of the bucket, or close, go on to the phase. */
 static void phase_open(struct bsp *b, uint32_t bucket, enum phase phase)
 {
-    const uint32_t end = b->sync.site.stage_count;
     struct stage *const *stages = b->sync.site.stages;
-    for (uint32_t i = b->stage_first; i < end; i++)
-        if (takes_part(b, stages[i], bucket, phase)) parts_open(b, stages[i], bucket, phase);
-    for (uint32_t i = b->stage_first; i < end; i++)
-        if (takes_part(b, stages[i], bucket, phase)) bell_ring(stages[i]->bell);
+    for (uint32_t i = b->stage_first; i < b->sync.site.stage_count; i++) {
+        if (phase == PHASE_CLOSE ? !closes(b, stages[i]) : share_of(b, i, bucket)->is_empty) continue;
+        parts_open(b, stages[i], bucket, phase);
+        bell_ring(stages[i]->bell);
+    }
 }
 
 static void bells_ring(struct bsp *b)
@@ -573,11 +565,7 @@ static status close_run(struct bsp *b, const struct updater *w, const struct sta
                         const struct sync_part *part)
 {
     (void)b, (void)u, (void)part;
-    for (uint32_t r = 0; r < stage->extent.run_count && stage_has_copies(stage); r++) {
-        const struct param_run *run = &stage->extent.runs[r];
-        TRY(device_put_params(w->away, run->offset, run->offset + run->count));
-    }
-    return ST_OK;
+    return stage_has_copies(stage) ? exchange_values_copy(w, &stage->extent) : ST_OK;
 }
 
 static const struct {

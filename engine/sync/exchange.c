@@ -153,6 +153,7 @@ static status rows_fetch(const struct exchange *x, const struct updater *w, uint
     const struct table_fetch fetch = {.table = table,
                                       .use_count = gradients->use_count[table],
                                       .lane_row_count = x->rows.asked->rows[table].lane_row_count,
+                                      .row_count = x->rows.asked->rows[table].row_count,
                                       .to = gradients->of_table + gradients->of_table_begin[table]};
     return w->away ? device_fetch_rows(w->away, &fetch) : ST_OK;
 }
@@ -334,5 +335,12 @@ status exchange_update_run(const struct exchange *x, const struct updater *w, ui
         sent_clear(x, d, both(of_stage, (struct floats){0, of_slice.begin}));
         sent_clear(x, d, both(of_stage, (struct floats){of_slice.end, UINT64_MAX}));
     }
+    return ST_OK;
+}
+
+status exchange_values_copy(const struct updater *w, const struct extent *e)
+{
+    for (uint32_t r = 0; r < e->run_count; r++)
+        TRY(device_put_params(w->away, e->runs[r].offset, e->runs[r].offset + e->runs[r].count));
     return ST_OK;
 }

@@ -225,7 +225,7 @@ struct exchange {
     struct exchange_division divisions[EXCHANGE_BUCKETS_MAX];
     uint32_t division_count, absent;
     struct exchange_division *division_of[EXCHANGE_BUCKETS_MAX];
-    bool is_bf16;   /* sums of gradients are rounded (struct update), and travel so */
+    bool is_bf16; /* sums of gradients are rounded (struct update), and travel so */
     /* Set by the pipeline: values are copied to cards before a step opens. */
     bool has_copies;
     bool asks_rows; /* of owners; else the own store has all that the own stages look up */
@@ -373,6 +373,8 @@ MUST_USE status exchange_lanes_run(const struct exchange *x, const struct update
 MUST_USE status exchange_sum_run(const struct exchange *x, const struct updater *w, uint32_t bucket,
                                  const struct extent *e, const struct update *u, const struct param_block *blocks,
                                  double *squares, uint32_t part);
+/* After VALUES: copies the parameters of a stage to the card that is away. */
+MUST_USE status exchange_values_copy(const struct updater *w, const struct extent *e);
 /* Before VALUES: updates the bucket's own slice and the own rows of the extent's tables, in the
  * store, and clears what was sent. */
 MUST_USE status exchange_update_run(const struct exchange *x, const struct updater *w, uint32_t bucket,

@@ -23,7 +23,8 @@ static status finish(const struct gpu_work *w, struct gpu_event *event)
 
 static bool has_tier(const struct card_rows *r, uint32_t table)
 {
-    return r->training && !r->is_shared && !store_takes_turns(r->model->store) && !row_life_is_on(&r->graph->tables[table].life);
+    return r->training && !r->is_shared && !store_takes_turns(r->model->store) &&
+           !row_life_is_on(&r->graph->tables[table].life);
 }
 
 /* Whether the stage has look-ups of the table, and all of them. */
@@ -201,7 +202,8 @@ static status copy(const struct gpu_work *w, void *to, const void *from, size_t 
     return bytes == 0 ? ST_OK : gpu_copy(w->gpu, w->stream, to, from, bytes);
 }
 
-/* Lists where the micro-batch's rows are, keeps this for their update here (is_updated), and packs the vectors of cold rows.
+/* Lists where the micro-batch's rows are, for their update on this card (is_updated), too, and packs
+ * the vectors of cold rows.
  * Returns the number of cold rows. */
 static uint32_t spans_fill(const struct card_table *t, const struct card_stream_table *of,
                            const struct ticket_table *from, bool is_updated)
@@ -455,7 +457,7 @@ status card_rows_fetch(struct card_rows *r, const struct gpu_work *w, struct gpu
         TRY(copy(w, fetch->to[use], t->grad[use], bytes));
         TRY(gpu_clear(w->gpu, w->stream, t->grad[use], bytes));
     }
-    r->cold_rows += fetch->lane_row_count;
+    r->cold_rows += fetch->row_count;
     return finish(w, event);
 }
 

@@ -504,7 +504,8 @@ status card_stages_join(struct card_stage **stages, uint32_t count)
             FAIL(INVALID, "stage %s is on %u cards and looks rows up, which one card does, or the CPU: give it k = 1",
                  s->name, count);
         if (s->lanes < count)
-            FAIL(INVALID, "stage %s is on %u cards, and steps have %u lanes%s, which each run on one: raise train.lanes",
+            FAIL(INVALID,
+                 "stage %s is on %u cards, and steps have %u lanes%s, which each run on one: raise train.lanes",
                  s->name, count, s->lanes, s->is_shared ? " here" : "");
         s->siblings = calloc(count, sizeof *s->siblings);
         if (s->siblings == NULL) FAIL(MEMORY, "no memory to describe the cards of stage %s", s->name);

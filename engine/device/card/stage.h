@@ -93,8 +93,8 @@ struct card_stage {
     _Atomic uint64_t shared_front, shared_behind, shared_other;
 };
 
-/* Copies the stage's parameters, and the state that it updates, from the host. Keeps the job's inputs, in [inputs, inputs + bytes),
- * in place until card_stage_leave; NULL: none. */
+/* Copies the stage's parameters, and the state that it updates, from the host. Keeps the job's
+ * inputs, in [inputs, inputs + bytes), in place until card_stage_leave; NULL: none. */
 MUST_USE status card_stage_begin(struct card_stage *s, void *inputs, size_t bytes);
 /* In training: copies the card's part of the parameters and state that it updates, and changed rows,
  * to the host. */

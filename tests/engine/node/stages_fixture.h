@@ -1,5 +1,5 @@
-/* Plans whose stages lie on several nodes, drawn: on nodes of their own or on several, on cores or on emulated
- * cards. Include after cmocka.h. */
+/* Plans whose stages lie on several nodes, drawn: on nodes of their own or on several, on cores
+ * or on emulated cards. Include after cmocka.h. */
 #ifndef HETERPS_TESTS_STAGES_FIXTURE_H
 #define HETERPS_TESTS_STAGES_FIXTURE_H
 
@@ -7,8 +7,8 @@
 #include "tests/engine/node/nodes_fixture.h"
 
 #define LAYERS_MAX 16u
-/* Emulated cards of all nodes: each of their threads has a thousand stacks (gpu/emu/emu.c), and a process may have so
- * many maps of memory. */
+/* Emulated cards of all nodes: each of their threads has a thousand stacks (gpu/emu/emu.c), and a
+ * process may have so many maps of memory. */
 #define STAGE_CARDS_MAX 6u
 
 static status placed(struct exchange_stages *stages, const char *model, const char *notation, uint32_t job_nodes,
@@ -91,8 +91,8 @@ static void plan_draw(struct drawn *d, bool is_shared, uint64_t *random)
             has_several |= (nodes & (nodes - 1)) != 0;
             first = l;
         }
-        if (all + 1 != 1u << d->node_count || has_several != is_shared || has_cards != d->has_cards || cards > STAGE_CARDS_MAX ||
-            placed(&s, text, d->plan, d->node_count, d->node_count, all_ranks) != ST_OK)
+        if (all + 1 != 1u << d->node_count || has_several != is_shared || has_cards != d->has_cards ||
+            cards > STAGE_CARDS_MAX || placed(&s, text, d->plan, d->node_count, d->node_count, all_ranks) != ST_OK)
             continue;
         stages_free(&s);
         graph_close(&g);
@@ -104,16 +104,14 @@ static void stages_open(const struct drawn *d, const char *const *set, uint64_t 
 {
     post_open(&net, d->node_count, seed, seed % 4 ? 0 : 10000);
     for (uint32_t n = 0; n < d->node_count; n++) {
-        const struct setup setup = {.plan = d->plan,
-                                    .threads = 2,
-                                    .share = true,
-                                    .in_flight = seed % 3 ? 0 : 3,
-                                    .delay_seed = seed + n,
-                                    .delay_ns_max = 20000,
-                                    .nodes = {.rank = n,
-                                              .node_count = d->node_count,
-                                              .bucket_floats = seed % 2,
-                                              .post = &net.node[n].post}};
+        const struct setup setup = {
+            .plan = d->plan,
+            .threads = 2,
+            .share = true,
+            .in_flight = seed % 3 ? 0 : 3,
+            .delay_seed = seed + n,
+            .delay_ns_max = 20000,
+            .nodes = {.rank = n, .node_count = d->node_count, .bucket_floats = seed % 2, .post = &net.node[n].post}};
         assert_ok(training_open(&runners[n].training, text, set, data, &setup));
         net.node[n].reduce = runners[n].training.reduce;
         training_start(&runners[n].training, saved);
