@@ -182,8 +182,8 @@ static void cell_write(struct emu *e, const struct emu_region *region, struct em
     c->write_warp = synced;
 }
 
-static inline __attribute__((always_inline)) void
-cell_read(struct emu *e, const struct emu_region *region, struct emu_cell *c, uintptr_t at, struct accessor by)
+static inline __attribute__((always_inline)) void cell_read(struct emu *e, const struct emu_region *region,
+                                                            struct emu_cell *c, uintptr_t at, struct accessor by)
 {
     const uint16_t thread = by.thread, warp = by.warp, synced = by.synced;
     copy_look(region, c, at, false);
