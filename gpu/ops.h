@@ -106,6 +106,9 @@ uint32_t gpu_micro_words_fill(const struct gpu *gpu, const struct op_context *c,
 /* The updates of graph/device.h; all that they point to, even lists of pointers, is the card's memory. */
 /* The sums of the first weight lie sums_begin floats behind the lanes' pointers. */
 MUST_USE status gpu_update_params(const struct gpu_work *w, const struct param_update *update, uint64_t sums_begin);
+/* Adds lanes up into the first of them, floats [begin, begin + count) of whole arrays; clears the others. */
+MUST_USE status gpu_fold_params(const struct gpu_work *w, float *const *grad, uint32_t lanes, bool is_bf16,
+                                uint64_t begin, uint64_t count);
 /* Rows whose span is NULL are left alone, with their sums. */
 MUST_USE status gpu_update_rows(const struct gpu_work *w, const struct table_update *update);
 /* Adds the gradients of an alias to its owner's, lane by lane, and clears them (graph/alias.h). */

@@ -53,8 +53,6 @@ static struct gpu_sums row_sums_of(const struct table_update *u)
 status gpu_update_params(const struct gpu_work *w, const struct param_update *update, uint64_t sums_begin)
 {
     const struct gpu_dim grid = grid_for((update->count + UPDATE_EACH - 1) / UPDATE_EACH), block = {BLOCK, 1, 1};
-    const struct params_fold_args fold = {sums_of(update->grad, update->lanes, update->is_bf16), sums_begin,
-                                          update->count};
     const struct params_update_args args = {.rule = rule_of(update->optimizer, update->scale, update->rate, update->t),
                                             .grad = update->grad,
                                             .weight = update->weight,
@@ -63,9 +61,17 @@ status gpu_update_params(const struct gpu_work *w, const struct param_update *up
                                             .count = update->count,
                                             .sums_begin = sums_begin};
     if (update->count == 0) return ST_OK;
-    if (update->lanes > 1 || update->is_bf16)
-        TRY(gpu_launch(w->gpu, w->stream, GPU_KERNEL_params_fold, grid, block, &fold, sizeof fold));
+    TRY(gpu_fold_params(w, update->grad, update->lanes, update->is_bf16, sums_begin, update->count));
     return gpu_launch(w->gpu, w->stream, GPU_KERNEL_params_update, grid, block, &args, sizeof args);
+}
+
+status gpu_fold_params(const struct gpu_work *w, float *const *grad, uint32_t lanes, bool is_bf16, uint64_t begin,
+                       uint64_t count)
+{
+    const struct gpu_dim grid = grid_for((count + UPDATE_EACH - 1) / UPDATE_EACH), block = {BLOCK, 1, 1};
+    const struct params_fold_args fold = {sums_of(grad, lanes, is_bf16), begin, count};
+    if (count == 0 || (lanes == 1 && !is_bf16)) return ST_OK;
+    return gpu_launch(w->gpu, w->stream, GPU_KERNEL_params_fold, grid, block, &fold, sizeof fold);
 }
 
 status gpu_update_rows(const struct gpu_work *w, const struct table_update *u)

@@ -75,6 +75,22 @@ struct param_sums {
     uint64_t t;
 };
 
+/* Sums of parameters that the host updates: those of some lanes, which lie on a device with memory of
+ * its own. The device adds them up along the tree, and rounds them, as sum_params does, copies the sum
+ * to the host, and clears its own. */
+struct param_fetch {
+    uint32_t lane, lanes; /* the first of them, among the device's; how many */
+    bool is_bf16;
+    uint64_t begin, end; /* floats of the parameters                 */
+    float *to;           /* the host's whole array, of which these exist */
+};
+/* Likewise of a table, lane row by lane row. */
+struct table_fetch {
+    uint32_t table, use_count, lane_row_count;
+    uint32_t row_count; /* of the step: for figures */
+    float *const *to;   /* [use]: [lane row, dim]   */
+};
+
 struct device_vt {
     const char *name; /* appears in logs and plans */
     /* Runs nodes[0..count) (all of one pass) in order on one slot, and returns when their results are
@@ -90,6 +106,12 @@ struct device_vt {
      * host gets parameters and state back. */
     status (*begin)(struct device *, void *inputs, size_t bytes);
     status (*settle)(struct device *);
+    /* Of such a device in a stage whose parameters and rows the host updates; all three wait. fetch_…:
+     * within a step, its sums go to the host. put_params, before the next step: floats [begin, end) of
+     * the host's parameters have changed. */
+    status (*fetch_params)(struct device *, const struct param_fetch *);
+    status (*fetch_rows)(struct device *, const struct table_fetch *);
+    status (*put_params)(struct device *, uint64_t begin, uint64_t end);
     /* Of a device that has begin, after a job: its inputs, [inputs, inputs + bytes), will be given back now,
      * so the device drops all that it keeps for them. */
     void (*leave)(struct device *, void *inputs, size_t bytes);
@@ -120,6 +142,18 @@ static inline status device_sum_params(struct device *d, const struct param_sums
 static inline status device_sum_rows(struct device *d, const struct table_sums *sums)
 {
     return d->vt->sum_rows(d, sums);
+}
+static inline status device_fetch_params(struct device *d, const struct param_fetch *fetch)
+{
+    return d->vt->fetch_params(d, fetch);
+}
+static inline status device_fetch_rows(struct device *d, const struct table_fetch *fetch)
+{
+    return d->vt->fetch_rows(d, fetch);
+}
+static inline status device_put_params(struct device *d, uint64_t begin, uint64_t end)
+{
+    return d->vt->put_params(d, begin, end);
 }
 static inline status device_begin(struct device *d, void *inputs, size_t bytes)
 {

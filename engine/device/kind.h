@@ -10,6 +10,7 @@
 #define HETERPS_ENGINE_DEVICE_KIND_H
 
 #include "engine/slot/extent.h"
+#include "engine/slot/fold.h"
 #include "graph/device.h"
 #include "sched/plan.h"
 
@@ -22,10 +23,13 @@ struct device_stage_options {
     const struct extent *extent; /* the stage's extent of the graph, a part each replica */
     void *slots;                 /* [slots_bytes]: the memory that all slots lie in   */
     size_t slots_bytes;
-    uint32_t slot_count, input_count, lanes; /* lanes: of gradients, in training      */
-    uint64_t row_bytes;                      /* for rows that stay in the devices' own memory     */
-    const char *isa;                         /* of devices on cores (cpu_device_open)             */
-    bool spins;                              /* gangs wait for work without sleeping              */
+    uint32_t slot_count, input_count;
+    struct fold_lanes lanes; /* of gradients, in training */
+    /* Nodes share the stage, and hosts update its parameters and rows (device_vt.fetch_params). */
+    bool is_shared;
+    uint64_t row_bytes; /* for rows that stay in the devices' own memory     */
+    const char *isa;    /* of devices on cores (cpu_device_open)             */
+    bool spins;         /* gangs wait for work without sleeping              */
     bool training;
 };
 

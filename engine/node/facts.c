@@ -37,6 +37,7 @@ static status facts_put(FILE *out, const struct facts_options *o)
     number_add(out, "train.progressive", "%" PRIu64, o->progressive);
     if (o->stages) fact_add(out, "the stages of the plan (--plan)", o->stages);
     if (o->stages) number_add(out, "train.in_flight", "%" PRIu64, o->in_flight);
+    if (o->cards) fact_add(out, "the layers on cards (--plan)", o->cards);
     fact_add(out, "a directory for saves (--out)", o->saves ? "given" : "missing");
     return ST_OK;
 }

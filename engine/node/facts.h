@@ -24,6 +24,7 @@ struct facts_options {
     bool saves;                /* there is an --out                                    */
     const char *stages;        /* where they lie (stages_text); NULL: nodes have lanes */
     uint32_t in_flight;        /* train.in_flight: with stages                         */
+    const char *cards;         /* the layers that the plan gives to cards, or "none"; NULL: not known */
     uint32_t progressive;      /* train.progressive: with the graph                    */
     const char *verb;          /* what the nodes do                                    */
 };

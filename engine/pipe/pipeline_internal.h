@@ -62,7 +62,8 @@ struct worker {
     struct station **stations; /* which it serves, in the order in which it looks                             */
     uint32_t station_count;
     struct device *device;
-    struct updater updater; /* by that device                                  */
+    struct device *host;    /* updates in its place, where the stage has copies (stage_has_copies); or NULL */
+    struct updater updater; /* by one of these                                 */
     bool spins;             /* before it sleeps                                */
     bool slow_varies;       /* of a pool: its stages are not all as fast       */
     struct bell *bell;

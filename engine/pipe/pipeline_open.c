@@ -80,6 +80,7 @@ static void stage_fill(const struct pipeline *p, struct station *station, uint32
                             .pipeline_index = pipeline,
                             .is_here = !of->is_elsewhere,
                             .is_last = index + 1 == p->stage_count && !of->is_elsewhere,
+                            .is_shared = exchange_of_steps(p->exchange) && !by_stages(p),
                             .lanes = {0, p->lanes},
                             .kind = device_kind_of(p->plan, index),
                             .replica_count = of->replicas};
@@ -241,7 +242,8 @@ static struct device_stage_options device_options(const struct pipeline *p, cons
                                          .slots_bytes = p->slots_arena.size_bytes,
                                          .slot_count = p->slot_count,
                                          .input_count = p->input_count,
-                                         .lanes = p->lanes,
+                                         .lanes = p->exchange ? p->exchange->own : (struct fold_lanes){0, p->lanes},
+                                         .is_shared = stage->is_shared,
                                          .row_bytes = o->card_row_bytes,
                                          .isa = o->isa,
                                          .spins = p->spins,
@@ -260,6 +262,10 @@ static status worker_device_open(struct worker *w, const struct pipeline_options
     TRY(stage->kind->open(&w->device, station->devices, &options, &seat));
     device_slow_set(stage->kind, w->device, station->slow);
     w->updater.device = w->device;
+    if (!o->training || !stage_has_copies(stage)) return ST_OK;
+    TRY(cpu_device_open(&w->host, w->pipeline->graph, 1, NULL, o->isa));
+    w->updater.device = w->host;
+    w->updater.away = w->device;
     return ST_OK;
 }
 
@@ -388,7 +394,7 @@ static status sync_part_open(struct pipeline *p, const struct pipeline_options *
 }
 
 /* Refuses what nodes do not exchange yet. */
-static status exchange_check(const struct pipeline *p)
+static status exchange_check(struct pipeline *p)
 {
     if (!p->by_lane && p->exchange->waves == NULL)
         FAIL(INVALID, "training on several nodes needs train.sync = bsp, or wsp between nodes that have all layers");
@@ -404,11 +410,13 @@ static status exchange_check(const struct pipeline *p)
     for (uint32_t s = 0; s < p->stage_count; s++) {
         const struct resource_type *type = &p->plan->types[p->plan->stages[s].type];
         if (by_stages(p) && exchange_stage_is_whole(p->exchange->stages, s)) continue;
-        if (device_kind_of(p->plan, s)->has_cores || type->device == RESOURCE_PACED) continue;
+        const struct device_kind *kind = device_kind_of(p->plan, s);
+        p->exchange->has_copies |= kind->has_memory;
+        if (kind->has_cores || kind->has_memory || type->device == RESOURCE_PACED) continue;
         FAIL(INVALID,
-             "training on several nodes needs stages on cores, or a plan that says on which %s, "
-             "found stage %u of %u on type %s",
-             by_stages(p) ? "one node such a stage lies" : "node each lies", s + 1, p->stage_count, type->name);
+             "stage %u of %u is on type %s, which computes nothing, and several nodes share the stage: give it to "
+             "cores, cards or paced units, or by a plan with nodes to one node",
+             s + 1, p->stage_count, type->name);
     }
     return ST_OK;
 }
@@ -495,7 +503,10 @@ void pipeline_close(struct pipeline *p)
     if (p->started_count > 0) pipeline_bells_ring(p);
     for (uint32_t i = 0; i < p->started_count; i++) pthread_join(p->workers[i].thread, NULL);
     memory_note("threads", -(size_t)p->started_count * THREAD_STACK_BYTES); /* taken back, modulo 2^64 */
-    for (uint32_t i = 0; p->workers && i < p->worker_count; i++) device_close(p->workers[i].device);
+    for (uint32_t i = 0; p->workers && i < p->worker_count; i++) {
+        device_close(p->workers[i].host);
+        device_close(p->workers[i].device);
+    }
     for (uint32_t i = 0; p->stations && i < p->pipeline_count * p->stage_count; i++)
         device_stage_close(p->stations[i].stage.kind, p->stations[i].devices);
     device_close(p->device);

@@ -1,6 +1,7 @@
 /* Opens and closes what a training needs, and changes its plan. */
 #include "engine/run/session.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,9 +74,12 @@ done:
     return st;
 }
 
+/* A plan that is given has been read. A node without lanes computes nothing, and needs
+ * none of its devices. */
 static status plan_open(struct session *s, const struct session_options *o)
 {
-    if (o->plan) return ST_OK; /* it has been read */
+    if (o->plan && node_computes(s->node)) return ST_OK;
+    plan_free(&s->crew.plan);
     if (o->cluster) return plan_make(s, o);
     return crew_plan_default(&s->crew, &s->setup, o->crew.share);
 }
@@ -90,6 +94,10 @@ static status speed_say(const struct session *s, const struct session_options *o
     double speed;
     if (nodes->past) *says = nodes->past->roster.says[nodes->place.rank];
     if (*says & DIVISION_SPEED) return ST_OK;
+    for (uint32_t i = 0; i < s->crew.plan.stage_count; i++)
+        if (!device_kind_of(&s->crew.plan, i)->has_cores)
+            FAIL(USAGE, "--lanes auto measures cores, and stage %u of %s is on no core: give each node's lanes, as 4,4",
+                 i + 1, o->plan);
     TRY(profile_speed(&(struct profile_speed_options){.graph = &s->setup.graph,
                                                       .graph_path = s->setup.graph_path,
                                                       .data = nodes->data,
@@ -177,6 +185,25 @@ static status sync_nodes_check(const struct settings *settings, const struct ses
     return ST_OK;
 }
 
+/* The layers on cards, which round products in ways of their own: "2-5, 7-9"; or "none". malloc'd. */
+static status cards_text(const struct plan *plan, char **text)
+{
+    size_t bytes;
+    bool is_any = false;
+    FILE *out = open_memstream(text, &bytes);
+    if (out == NULL) FAIL(MEMORY, "no memory for the layers on cards");
+    for (uint32_t i = 0, end; i < plan->stage_count; i = end) {
+        const bool on_cards = device_kind_of(plan, i)->has_memory;
+        for (end = i + 1; end < plan->stage_count && device_kind_of(plan, end)->has_memory == on_cards;) end++;
+        if (!on_cards) continue;
+        fprintf(out, "%s%u-%u", is_any ? ", " : "", plan->stages[i].first_layer, plan->stages[end - 1].last_layer);
+        is_any = true;
+    }
+    if (!is_any) fputs("none", out);
+    if (fclose(out) != 0) FAIL(MEMORY, "no memory for the layers on cards");
+    return ST_OK;
+}
+
 /* Finds the other nodes, before there is a model: their number says how much of the model this node has. */
 static status nodes_meet(struct session *s, const struct session_options *o)
 {
@@ -187,6 +214,7 @@ static status nodes_meet(struct session *s, const struct session_options *o)
     if (nodes == NULL) return ST_OK;
     const bool by_stages = s->crew.plan.node_count > 0;
     if (by_stages) TRY(stages_text(&s->crew.plan, &s->stages));
+    TRY(cards_text(&s->crew.plan, &s->cards));
     if (s->setup.training) TRY(sync_nodes_check(settings, nodes, by_stages));
     if (o->cluster)
         FAIL(USAGE, "--cluster plans anew while one node trains; for several nodes make a plan by `heterps-run plan`, "
@@ -202,6 +230,7 @@ static status nodes_meet(struct session *s, const struct session_options *o)
                                         .saves = nodes->saves,
                                         .stages = s->stages,
                                         .in_flight = settings->train_in_flight,
+                                        .cards = s->cards,
                                         .progressive = settings->train_progressive,
                                         .verb = nodes->verb};
     TRY(lanes_say(s, o, &says));
@@ -295,6 +324,7 @@ void session_close(struct session *s)
     node_close(s->node);
     facts_free(&s->facts);
     free(s->stages);
+    free(s->cards);
     replanner_close(s->replanner);
     setup_close(&s->setup);
     for (uint32_t i = 0; i < SESSION_PATHS; i++) free(s->paths[i]);

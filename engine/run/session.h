@@ -49,6 +49,7 @@ struct session {
     struct crew crew;
     struct facts facts;          /* what the nodes have to agree on */
     char *stages;                /* which node has which stages, for `facts`; or NULL */
+    char *cards;                 /* the layers on cards, likewise                     */
     struct node *node;           /* NULL: one node */
     struct replanner *replanner; /* NULL: the plan was not made for a cluster */
 };

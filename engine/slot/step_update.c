@@ -99,6 +99,16 @@ status update_lanes(const struct updater *w, const struct update *u, const struc
                     uint64_t begin, uint64_t end, bool is_bf16)
 {
     if (begin == end) return ST_OK;
+    for (uint32_t i = 0; i < run_count && w->away; i++) {
+        const struct param_fetch fetch = {.lane = runs[i].begin,
+                                          .lanes = runs[i].count,
+                                          .is_bf16 = is_bf16,
+                                          .begin = begin,
+                                          .end = end,
+                                          .to = u->param_grad[runs[i].begin]};
+        TRY(device_fetch_params(w->away, &fetch));
+    }
+    if (w->away) return ST_OK;
     uses_fold(w, u, begin, end);
     for (uint32_t i = 0; i < run_count; i++)
         if (runs[i].count > 1 || is_bf16)

@@ -36,7 +36,10 @@ uint32_t gradients_scratch(const struct graph *g, uint32_t lanes);
 struct updater {
     const struct graph *graph;
     const struct gradients *gradients;
-    struct device *device;
+    struct device *device; /* that works where the model is */
+    /* NULL; or the device that has the sums of the own lanes and rows in memory of its own, where `device`
+     * works on the host's (device_fetch_params, device_fetch_rows) */
+    struct device *away;
     float **scratch; /* [gradients_scratch] */
 };
 
@@ -58,7 +61,7 @@ struct update {
 bool update_is_bf16(const struct update *u, const struct graph *g, uint32_t update);
 /* `runs` are runs of the node's own lanes (engine/slot/fold.h), numbered from its first lane on. Adds
  * the lanes of each run up into the run's first lane, for the floats [begin, end) of the parameters,
- * and rounds every sum, if is_bf16. */
+ * and rounds every sum, if is_bf16. Sums that are away come to the host. */
 MUST_USE status update_lanes(const struct updater *w, const struct update *u, const struct fold_lanes *runs,
                              uint32_t run_count, uint64_t begin, uint64_t end, bool is_bf16);
 /* Adds `right` to `left` for the floats [begin, end) of the parameters, and clears `right`. Both point to

@@ -24,6 +24,9 @@
  *
  *     phase: sum ──SQUARES, where the norm is bounded──▶ phase: update ──VALUES──▶ phase: close
  *
+ * A stage on a card, shared by nodes, gives its lanes' sums to the host in the phase of lanes, and
+ * gets all values in the phase of the close.
+ *
  * Without tables the next step opens when this node has updated its own slice. The step's forward
  * passes wait for others' values of a bucket where the bucket's layers begin; its sums are sent only
  * when the step before is closed. */
@@ -101,16 +104,19 @@ static struct share *share_of(const struct bsp *b, uint32_t stage, uint32_t buck
     return &b->shares[stage * b->bucket_count + bucket];
 }
 
-/* Whether backward passes are cut in pieces that end with buckets. A node without lanes has none. */
-static bool is_cut(const struct bsp *b) { return b->bucket_count > 1 && b->lanes > 0; }
+/* Whether the stage's backward passes are cut in pieces that end with buckets; a card's are not. */
+static bool is_cut(const struct bsp *b, const struct stage *stage)
+{
+    return b->bucket_count > 1 && b->lanes > 0 && !stage->kind->has_memory;
+}
 
 /* Whether nodes share the parameters or rows of the bucket, and add them up in a round. */
 static bool is_summed(const struct bsp *b, uint32_t bucket) { return b->exchange && b->exchange->division_of[bucket]; }
 
-/* Whether this node alone updates the stage, and finds its rows. */
-static bool is_whole(const struct bsp *b, const struct stage *stage)
+/* Whether the stage closes steps: the first one here ends them, others copy values. */
+static bool closes(const struct bsp *b, const struct stage *stage)
 {
-    return b->exchange == NULL || (b->exchange->stages && !stage->is_shared);
+    return stage->index == b->stage_first || stage_has_copies(stage);
 }
 
 /* The stage's micro-batches on this node, of the first `count` of a step. */
@@ -130,7 +136,8 @@ static uint32_t micros_of(const struct bsp *b, const struct stage *stage, uint32
 static void step_open(struct bsp *b, uint64_t step)
 {
     const uint32_t stage_count = b->sync.site.stage_count;
-    uint32_t bucket_count = 0;
+    uint32_t bucket_count = 0, closing = 0;
+    for (uint32_t stage = 0; stage < stage_count; stage++) closing += closes(b, b->sync.site.stages[stage]);
     for (uint32_t bucket = 0; bucket < b->bucket_count; bucket++) {
         uint32_t left = 0;
         for (uint32_t stage = 0; stage < stage_count; stage++) {
@@ -143,7 +150,7 @@ static void step_open(struct bsp *b, uint64_t step)
                 atomic_store_explicit(&share->parts[phase].shared_next, PARTS_NONE, memory_order_relaxed);
         }
         for (int phase = 0; phase < PHASE_COUNT; phase++)
-            atomic_store_explicit(&b->shared_left[bucket][phase], phase == PHASE_CLOSE ? 1 : left,
+            atomic_store_explicit(&b->shared_left[bucket][phase], phase == PHASE_CLOSE ? closing : left,
                                   memory_order_relaxed);
         bucket_count += left > 0;
     }
@@ -185,10 +192,10 @@ static void bsp_loss_keep(struct sync *s, const struct slot *slot, uint32_t part
 
 /* --- phases ----------------------------------------------------------------------------------- */
 
-/* Closing a step is one part, of the first stage. */
+/* Closing a step is one part; where a stage has copies, one for each card. */
 static uint32_t part_count_of(const struct stage *stage, enum phase phase)
 {
-    return phase == PHASE_CLOSE ? 1 : stage->extent.part_count;
+    return phase == PHASE_CLOSE && !stage_has_copies(stage) ? 1 : stage->extent.part_count;
 }
 
 /* Lets workers take the parts of a phase of a bucket. */
@@ -213,7 +220,7 @@ static bool part_take(struct parts *parts, uint32_t count, uint32_t *part)
 static bool part_take_own(struct parts *parts, uint32_t count, uint32_t own, uint32_t *part)
 {
     /* Acquire, as in part_take(); the bit decides who takes the part. */
-    if (atomic_load_explicit(&parts->shared_next, memory_order_acquire) >= count) return false;
+    if (own >= count || atomic_load_explicit(&parts->shared_next, memory_order_acquire) >= count) return false;
     const uint64_t bit = UINT64_C(1) << own;
     *part = own;
     return (atomic_fetch_or_explicit(&parts->shared_taken, bit, memory_order_acq_rel) & bit) == 0;
@@ -292,7 +299,7 @@ static uint32_t bsp_piece_end(const struct sync *s, const struct stage *stage, u
 {
     const struct bsp *b = (const struct bsp *)s;
     uint32_t bucket;
-    for (uint32_t i = b->bucket_count; --i > 0 && is_cut(b);) {
+    for (uint32_t i = b->bucket_count; --i > 0 && is_cut(b, stage);) {
         const struct extent *e = &share_of(b, stage->index, i)->extent;
         if (e->backward_begin <= begin && begin < e->backward_end) return e->backward_end;
     }
@@ -328,7 +335,7 @@ static void bsp_piece_done(struct sync *s, const struct stage *stage, struct slo
 {
     struct bsp *b = (struct bsp *)s;
     (void)slot;
-    for (uint32_t i = b->bucket_count; --i > 0 && is_cut(b);)
+    for (uint32_t i = b->bucket_count; --i > 0 && is_cut(b, stage);)
         if (share_of(b, stage->index, i)->extent.backward_end == node) (void)bucket_done(b, stage, i, 1);
 }
 
@@ -360,7 +367,7 @@ static void bsp_backward_done(struct sync *s, const struct stage *stage, struct 
     struct bsp *b = (struct bsp *)s;
     /* Both are found before the step can close and the slot be given back. */
     const bool is_last = slot->input->batch.is_last, is_entry = sync_is_entry(s, stage, slot);
-    for (uint32_t i = is_cut(b) ? 1 : b->bucket_count; i-- > 0;) (void)bucket_done(b, stage, i, 1);
+    for (uint32_t i = is_cut(b, stage) ? 1 : b->bucket_count; i-- > 0;) (void)bucket_done(b, stage, i, 1);
     if (is_entry && !is_last) s->site.host->slot_give(s->site.host, slot);
 }
 
@@ -419,15 +426,15 @@ static status step_close(struct bsp *b)
     return ST_OK;
 }
 
-/* All stages that have a share of the bucket go on to the phase. */
+/* All stages that have a share of the bucket, or close, go on to the phase. */
 static void phase_open(struct bsp *b, uint32_t bucket, enum phase phase)
 {
-    struct sync *s = &b->sync;
-    const uint32_t end = phase == PHASE_CLOSE ? b->stage_first + 1 : s->site.stage_count;
-    for (uint32_t i = b->stage_first; i < end; i++)
-        if (!share_of(b, i, bucket)->is_empty) parts_open(b, s->site.stages[i], bucket, phase);
-    for (uint32_t i = b->stage_first; i < end; i++)
-        if (!share_of(b, i, bucket)->is_empty) bell_ring(s->site.stages[i]->bell);
+    struct stage *const *stages = b->sync.site.stages;
+    for (uint32_t i = b->stage_first; i < b->sync.site.stage_count; i++) {
+        if (phase == PHASE_CLOSE ? !closes(b, stages[i]) : share_of(b, i, bucket)->is_empty) continue;
+        parts_open(b, stages[i], bucket, phase);
+        bell_ring(stages[i]->bell);
+    }
 }
 
 static void bells_ring(struct bsp *b)
@@ -524,7 +531,7 @@ static status close_over(struct bsp *b, uint32_t bucket)
 static status lanes_run(struct bsp *b, const struct updater *w, const struct stage *stage, const struct update *u,
                         const struct sync_part *part)
 {
-    if (is_whole(b, stage)) return ST_OK;
+    if (!stage->is_shared) return ST_OK;
     return exchange_lanes_run(b->exchange, w, part->bucket, &share_of(b, stage->index, part->bucket)->extent, u,
                               part->index);
 }
@@ -533,7 +540,7 @@ static status sum_run(struct bsp *b, const struct updater *w, const struct stage
                       const struct sync_part *part)
 {
     struct sync *s = &b->sync;
-    if (is_whole(b, stage)) return s->clipped ? sync_sum_run(s, w, stage, u, part->index) : ST_OK;
+    if (!stage->is_shared) return s->clipped ? sync_sum_run(s, w, stage, u, part->index) : ST_OK;
     if (!is_summed(b, part->bucket)) return ST_OK;
     return exchange_sum_run(b->exchange, w, part->bucket, &share_of(b, stage->index, part->bucket)->extent, u,
                             s->blocks, s->squares, part->index);
@@ -544,13 +551,21 @@ static status update_run(struct bsp *b, const struct updater *w, const struct st
 {
     status st = ST_OK;
     doing_begin(DOING_update);
-    if (is_whole(b, stage))
+    if (!stage->is_shared)
         st = sync_update_run(&b->sync, w, stage, u, part->index);
     else if (is_summed(b, part->bucket))
         st = exchange_update_run(b->exchange, w, part->bucket, &share_of(b, stage->index, part->bucket)->extent, u,
                                  b->sync.site.model->store, part->index);
     doing_end(DOING_update);
     return st;
+}
+
+/* All values are here. */
+static status close_run(struct bsp *b, const struct updater *w, const struct stage *stage, const struct update *u,
+                        const struct sync_part *part)
+{
+    (void)b, (void)u, (void)part;
+    return stage_has_copies(stage) ? exchange_values_copy(w, &stage->extent) : ST_OK;
 }
 
 static const struct {
@@ -561,7 +576,7 @@ static const struct {
     [PHASE_LANES] = {lanes_run, lanes_over},
     [PHASE_SUM] = {sum_run, sums_over},
     [PHASE_UPDATE] = {update_run, updates_over},
-    [PHASE_CLOSE] = {NULL, close_over},
+    [PHASE_CLOSE] = {close_run, close_over},
 };
 
 static status bsp_part_run(struct sync *s, const struct updater *w, const struct stage *stage,
@@ -579,9 +594,9 @@ static status bsp_part_run(struct sync *s, const struct updater *w, const struct
                                   .t = of->step + 1,
                                   .pass = of->pass,
                                   .clip_scale = b->clip_scale,
-                                  .is_joined = !is_whole(b, stage) && part->phase != PHASE_LANES,
+                                  .is_joined = stage->is_shared && part->phase != PHASE_LANES,
                                   .is_bf16 = s->site.is_bf16};
-    if (phases[part->phase].run) TRY(phases[part->phase].run(b, w, stage, &update, part));
+    TRY(phases[part->phase].run(b, w, stage, &update, part));
     /* Acquire and release, both: the last part sees all parts, the last stage all stages. */
     struct parts *parts = &share_of(b, stage->index, part->bucket)->parts[part->phase];
     _Atomic uint32_t *stages_left = &b->shared_left[part->bucket][part->phase];
@@ -632,7 +647,7 @@ static void bsp_layout(struct bsp *b, struct layout *l)
     for (uint32_t index = 0; index < stage_count; index++) {
         const struct stage *stage = b->sync.site.stages[index];
         for (uint32_t bucket = 0; bucket < b->bucket_count; bucket++)
-            if (is_whole(b, stage) || !stage->is_here)
+            if (!stage->is_shared || !stage->is_here)
                 share_whole(b, l, stage, bucket);
             else
                 share_layout(b, l, stage, bucket);

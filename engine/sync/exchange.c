@@ -145,6 +145,19 @@ static void pieces_find(const struct exchange_rows *rows, uint32_t rank, uint64_
     }
 }
 
+/* Sums of a table's rows that are away come to the host. The stage has one part then: rows that are looked up
+ * on cards are on one of them. */
+static status rows_fetch(const struct exchange *x, const struct updater *w, uint32_t table)
+{
+    const struct gradients *gradients = w->gradients;
+    const struct table_fetch fetch = {.table = table,
+                                      .use_count = gradients->use_count[table],
+                                      .lane_row_count = x->rows.asked->rows[table].lane_row_count,
+                                      .row_count = x->rows.asked->rows[table].row_count,
+                                      .to = gradients->of_table + gradients->of_table_begin[table]};
+    return w->away ? device_fetch_rows(w->away, &fetch) : ST_OK;
+}
+
 /* Adds up the sums of the part's rows of a table, run by run of the own lanes. */
 static status rows_sum(const struct exchange *x, const struct updater *w, const struct update *u, uint32_t table,
                        uint32_t begin, uint32_t end)
@@ -181,6 +194,8 @@ status exchange_lanes_run(const struct exchange *x, const struct updater *w, uin
     uint64_t begin, end;
     if (d->run_count == 0) return ST_OK;
     for (uint32_t i = 0; i < e->table_count; i++) {
+        CHECK(w->away == NULL || e->part_count == 1);
+        TRY(rows_fetch(x, w, e->tables[i]));
         part_of(x->rows.asked->rows[e->tables[i]].row_count, part, e->part_count, 1, &begin, &end);
         TRY(rows_sum(x, w, u, e->tables[i], (uint32_t)begin, (uint32_t)end));
     }
@@ -320,5 +335,12 @@ status exchange_update_run(const struct exchange *x, const struct updater *w, ui
         sent_clear(x, d, both(of_stage, (struct floats){0, of_slice.begin}));
         sent_clear(x, d, both(of_stage, (struct floats){of_slice.end, UINT64_MAX}));
     }
+    return ST_OK;
+}
+
+status exchange_values_copy(const struct updater *w, const struct extent *e)
+{
+    for (uint32_t r = 0; r < e->run_count; r++)
+        TRY(device_put_params(w->away, e->runs[r].offset, e->runs[r].offset + e->runs[r].count));
     return ST_OK;
 }

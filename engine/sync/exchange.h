@@ -21,6 +21,11 @@
  * tables this pass begins as soon as this node has updated its own slice, and waits for a bucket's values
  * where the bucket's layers begin.
  *
+ * Lanes on a card add up there. A run's sum goes to the host, which exchanges and updates as it does with
+ * lanes on cores; before the next step the new values go to the card:
+ *
+ *     card: lanes ──own runs added up──▶ host: pieces ═══SUMS═══▶ … ═══VALUES═══▶ parameters ──▶ card
+ *
  * A round is over for a node when it has sent its own part and has the parts of all others. No node is more
  * than one round of a bucket ahead of another, so each message has one place, which is free when the
  * message comes. A node that has a bucket's sums from all knows that no node computes with the bucket's
@@ -220,7 +225,9 @@ struct exchange {
     struct exchange_division divisions[EXCHANGE_BUCKETS_MAX];
     uint32_t division_count, absent;
     struct exchange_division *division_of[EXCHANGE_BUCKETS_MAX];
-    bool is_bf16;   /* sums of gradients are rounded (struct update), and travel so */
+    bool is_bf16; /* sums of gradients are rounded (struct update), and travel so */
+    /* Set by the pipeline: values are copied to cards before a step opens. */
+    bool has_copies;
     bool asks_rows; /* of owners; else the own store has all that the own stages look up */
     struct exchange_rows rows;
     struct asked_shape look_shape; /* of a look; graph NULL: there are no tables */
@@ -339,7 +346,7 @@ static inline bool exchange_computes(const struct exchange *x) { return x == NUL
 /* Whether a step opens while values of the one before it are on their way. */
 static inline bool exchange_opens_early(const struct exchange *x, uint32_t table_count)
 {
-    return x->stages == NULL && x->bucket_count > 1 && x->own.count > 0 && table_count == 0;
+    return x->stages == NULL && x->bucket_count > 1 && x->own.count > 0 && table_count == 0 && !x->has_copies;
 }
 
 /* Whether the rows of the step have come. */
@@ -366,6 +373,8 @@ MUST_USE status exchange_lanes_run(const struct exchange *x, const struct update
 MUST_USE status exchange_sum_run(const struct exchange *x, const struct updater *w, uint32_t bucket,
                                  const struct extent *e, const struct update *u, const struct param_block *blocks,
                                  double *squares, uint32_t part);
+/* After VALUES: copies the parameters of a stage to the card that is away. */
+MUST_USE status exchange_values_copy(const struct updater *w, const struct extent *e);
 /* Before VALUES: updates the bucket's own slice and the own rows of the extent's tables, in the
  * store, and clears what was sent. */
 MUST_USE status exchange_update_run(const struct exchange *x, const struct updater *w, uint32_t bucket,

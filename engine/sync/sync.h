@@ -28,7 +28,8 @@ struct stage {
     /* A plan's stages may lie on several nodes. is_first: the first stage that is here; is_last:
      * the graph's last layers are here. */
     bool is_here, is_first, is_last;
-    /* Other nodes have other lanes; this node's. */
+    /* Other nodes have other lanes, or slices of its parameters: sums and values travel. Where stages lie
+     * on nodes, this node's lanes; else all. */
     bool is_shared;
     struct fold_lanes lanes;
     char name[64]; /* "e..x": its layers */
@@ -172,6 +173,11 @@ static inline bool sync_is_entry(const struct sync *s, const struct stage *stage
     for (uint32_t i = 0; i < stage->index; i++)
         if (exchange_has_lane(sync_stage(s, stage->pipeline_index, i)->lanes, lane)) return false;
     return true;
+}
+/* Whether the stage's devices have copies of parameters that the host updates. */
+static inline bool stage_has_copies(const struct stage *stage)
+{
+    return stage->is_here && stage->is_shared && stage->kind->has_memory;
 }
 static inline uint32_t sync_stage_number(const struct sync *s, const struct stage *stage)
 {

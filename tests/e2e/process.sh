@@ -86,7 +86,7 @@ start() {
 
 # Until $pid is the program, and no more the shell that becomes it.
 await_program() {
-    while [ -d "/proc/$pid" ] && [ "$(cat "/proc/$pid/comm" 2>/dev/null)" != heterps-run ] && ! is_over; do
+    while [ -d "/proc/$pid" ] && [ "$(cat "/proc/$pid/comm" 2>/dev/null)" != "${HETERPS##*/}" ] && ! is_over; do
         sleep 0.005
     done
 }

@@ -88,8 +88,8 @@ while [ $done -lt $((runs * 3)) ]; do
         } while (!is_whole() || !is_tied)
         first = 0; s = 0; text = ""
         for (l = 1; l <= layers; l++) if (l == layers || cut[l]) {
-            r = rand(); is_one = index(node[s], "+") == 0
-            device = r < 0.25 && is_one && (tied < 2 || first > tie[tied]) ? "emu" : r < 0.5 ? "2:2" : "1:1"
+            r = rand()
+            device = r < 0.35 && (tied < 2 || first > tie[tied]) ? "emu" : r < 0.5 ? "2:2" : "1:1"
             text = text first "-" (l - 1) ":" device "@" node[s] " "; first = l; s++
         }
         print nodes, int(rand() * nodes), 0.05 + rand() * 0.4, int(rand() * nodes), 0.1 + rand() * 0.4 >"draw"

@@ -9,6 +9,10 @@
  * During a job the card has the newest parameters of its stage; before and after the job the host has them
  * (device_vt: begin, settle). So saves, evaluations and other plans know nothing of cards.
  *
+ * Where several nodes share the stage (device_stage_options.is_shared), the host has the newest parameters
+ * at all times, and the state. The card sends it the sums of its lanes, added up along the tree, and gets the
+ * updated parameters before the next step (device_vt: fetch_params, fetch_rows, put_params).
+ *
  * Each device is a stream with a worker of its own, which waits until the card is done with its
  * task: while one stream copies, another computes. A pass over a whole micro-batch is written down
  * once and replayed from then on. */

@@ -23,7 +23,8 @@ static status finish(const struct gpu_work *w, struct gpu_event *event)
 
 static bool has_tier(const struct card_rows *r, uint32_t table)
 {
-    return r->training && !store_takes_turns(r->model->store) && !row_life_is_on(&r->graph->tables[table].life);
+    return r->training && !r->is_shared && !store_takes_turns(r->model->store) &&
+           !row_life_is_on(&r->graph->tables[table].life);
 }
 
 /* Whether the stage has look-ups of the table, and all of them. */
@@ -111,11 +112,15 @@ static status tables_find(struct card_rows *r, uint32_t node_begin, uint32_t nod
     return ST_OK;
 }
 
-status card_rows_open(struct card_rows *r, const struct graph *g, struct model *model, uint32_t node_begin,
-                      uint32_t node_end, uint32_t lanes, bool training, uint64_t tier_bytes)
+status card_rows_open(struct card_rows *r, const struct card_rows_options *o)
 {
-    *r = (struct card_rows){.graph = g, .model = model, .lanes = training ? lanes : 0, .training = training};
-    TRY(tables_find(r, node_begin, node_end, tier_bytes));
+    const struct graph *g = o->graph;
+    *r = (struct card_rows){.graph = g,
+                            .model = o->model,
+                            .lanes = o->training ? o->lanes : 0,
+                            .training = o->training,
+                            .is_shared = o->is_shared};
+    TRY(tables_find(r, o->node_begin, o->node_end, o->tier_bytes));
     if (r->table_count == 0) return ST_OK;
     struct layout sum = {0};
     maps_layout(r, &sum);
@@ -126,9 +131,9 @@ status card_rows_open(struct card_rows *r, const struct graph *g, struct model *
     for (uint32_t i = 0; i < r->table_count; i++) {
         struct card_table *t = &r->tables[i];
         (void)graph_table_lookups(g, t->table, t->lookups);
-        if (t->tier_rows) memset(t->slot_of, 0xff, store_row_max(model->store, t->table) * sizeof *t->slot_of);
+        if (t->tier_rows) memset(t->slot_of, 0xff, store_row_max(o->model->store, t->table) * sizeof *t->slot_of);
     }
-    return training ? cpu_device_open(&r->host, g, 1, NULL, NULL) : ST_OK;
+    return o->training && !o->is_shared ? cpu_device_open(&r->host, g, 1, NULL, NULL) : ST_OK;
 }
 
 void card_rows_close(struct card_rows *r)
@@ -197,16 +202,17 @@ static status copy(const struct gpu_work *w, void *to, const void *from, size_t 
     return bytes == 0 ? ST_OK : gpu_copy(w->gpu, w->stream, to, from, bytes);
 }
 
-/* Lists where the micro-batch's rows are, and packs the vectors of cold rows.
+/* Lists where the micro-batch's rows are, for their update on this card (is_updated), too, and packs
+ * the vectors of cold rows.
  * Returns the number of cold rows. */
 static uint32_t spans_fill(const struct card_table *t, const struct card_stream_table *of,
-                           const struct ticket_table *from, bool training)
+                           const struct ticket_table *from, bool is_updated)
 {
     uint32_t cold = 0;
     for (uint32_t u = 0; u < from->unique_count; u++) {
         uint32_t slot = CARD_NONE;
-        if (training && t->tier_rows && from->row[u] != ROW_NONE) slot = t->slot_of[from->row[u]];
-        if (training) {
+        if (is_updated && t->tier_rows && from->row[u] != ROW_NONE) slot = t->slot_of[from->row[u]];
+        if (is_updated) {
             /* Relaxed, both: every stream that has the row writes the same,
              * and the update comes after all passes. */
             atomic_store_explicit(&t->shared_slot[from->step_row[u]], slot, memory_order_relaxed);
@@ -232,7 +238,7 @@ status card_rows_forward(struct card_rows *r, const struct gpu_work *w, struct c
         const struct card_stream_table *of = &s->table[i];
         const struct ticket_table *from = &c->ticket->table[t->table];
         struct ticket_table *card = &to->table[t->table];
-        const size_t uniques = from->unique_count, cold = spans_fill(t, of, from, c->training);
+        const size_t uniques = from->unique_count, cold = spans_fill(t, of, from, c->training && !r->is_shared);
         card->span = of->span;
         TRY(copy(w, of->span, of->span_host, uniques * sizeof *of->span));
         TRY(copy(w, of->cold, of->cold_host, cold * t->vector * sizeof *of->cold));
@@ -439,6 +445,20 @@ status card_rows_update(struct card_rows *r, const struct gpu_work *w, struct gp
     r->resident_rows += update->row_count - cold_count;
     TRY(finish(w, event));
     return t->tier_rows ? rows_move_in(r, w, event, t, update, cold_count) : ST_OK;
+}
+
+status card_rows_fetch(struct card_rows *r, const struct gpu_work *w, struct gpu_event *event,
+                       const struct table_fetch *fetch)
+{
+    const struct card_table *t = r->tables;
+    const size_t bytes = (size_t)fetch->lane_row_count * r->graph->tables[fetch->table].dim * sizeof(float);
+    while (t->table != fetch->table) t++;
+    for (uint32_t use = 0; use < fetch->use_count && bytes > 0; use++) {
+        TRY(copy(w, fetch->to[use], t->grad[use], bytes));
+        TRY(gpu_clear(w->gpu, w->stream, t->grad[use], bytes));
+    }
+    r->cold_rows += fetch->row_count;
+    return finish(w, event);
 }
 
 status card_rows_settle(struct card_rows *r, const struct gpu_work *w, struct gpu_event *event)

@@ -13,7 +13,9 @@
  * that no step has had since the hand last passed goes home. At the end of a job changed rows go home and
  * stay resident too, so that saves and evaluations find the newest rows in the store.
  *
- * In a table with a disk below it, or with rows that come and go, all rows are cold. */
+ * In a table with a disk below it, or with rows that come and go, all rows are cold. So are all rows where
+ * several nodes share the stage: their owners update them, and the sums of lane rows go to the host as the
+ * card has them. */
 #ifndef HETERPS_ENGINE_DEVICE_CARD_CARD_ROWS_H
 #define HETERPS_ENGINE_DEVICE_CARD_CARD_ROWS_H
 
@@ -82,7 +84,7 @@ struct card_rows {
     struct model *model;
     struct gpu *gpu;
     uint32_t lanes;
-    bool training;
+    bool training, is_shared;
     struct card_table *tables; /* [table_count] */
     uint32_t table_count;
     float **table_grad;  /* [lookup_count]: addresses on the card */
@@ -93,10 +95,19 @@ struct card_rows {
     uint64_t resident_rows, cold_rows, moved_in, moved_home;
 };
 
-/* For the tables that the forward nodes [node_begin, node_end) look up. tier_bytes: of all tiers together.
- * INVALID: a table is looked up by other stages too; MEMORY; else as cpu_device_open. */
-MUST_USE status card_rows_open(struct card_rows *r, const struct graph *g, struct model *model, uint32_t node_begin,
-                               uint32_t node_end, uint32_t lanes, bool training, uint64_t tier_bytes);
+/* For the tables that the forward nodes [node_begin, node_end) look up. */
+struct card_rows_options {
+    const struct graph *graph;
+    struct model *model;
+    uint32_t node_begin, node_end;
+    uint32_t lanes;
+    bool training;
+    bool is_shared;      /* the host updates rows, which nodes own: all are cold */
+    uint64_t tier_bytes; /* of all tiers together                       */
+};
+/* Keeps graph and model. INVALID: a table is looked up by other stages too; MEMORY; else
+ * as cpu_device_open. */
+MUST_USE status card_rows_open(struct card_rows *r, const struct card_rows_options *options);
 void card_rows_close(struct card_rows *r);
 /* Takes its parts of the card's memory and of pinned memory, or adds up their sizes (struct layout). */
 void card_rows_layout(struct card_rows *r, struct layout *card, struct layout *pinned);
@@ -113,6 +124,9 @@ MUST_USE status card_rows_forward(struct card_rows *r, const struct gpu_work *w,
 /* device_vt.update_rows; waits for the card. */
 MUST_USE status card_rows_update(struct card_rows *r, const struct gpu_work *w, struct gpu_event *event,
                                  const struct table_update *update);
+/* device_vt.fetch_rows. */
+MUST_USE status card_rows_fetch(struct card_rows *r, const struct gpu_work *w, struct gpu_event *event,
+                                const struct table_fetch *fetch);
 /* Copies the rows that have changed home; they stay resident. */
 MUST_USE status card_rows_settle(struct card_rows *r, const struct gpu_work *w, struct gpu_event *event);
 

@@ -185,9 +185,10 @@ static void moved_count(struct card_stage *s, bool is_forward, uint32_t examples
                               memory_order_relaxed);
 }
 
-static uint32_t lane_of(const struct op_context *c)
+/* The lane of a pass in training, among the stage's. */
+static uint32_t lane_of(const struct card_stage *s, const struct op_context *c)
 {
-    return batch_lane_of(graph_batch(c->graph), c->batch->micro_index);
+    return c->training ? batch_lane_of(graph_batch(c->graph), c->batch->micro_index) - s->lane_begin : 0;
 }
 
 static struct card_slot *slot_of(const struct card_stage *s, const struct op_context *c)
@@ -232,7 +233,7 @@ static status pass_submit(struct card_device *d, const struct op_context *c, con
     const uint32_t kind = nodes->pass != PASS_FORWARD ? CARD_LIST_BACKWARD
                           : c->training               ? CARD_LIST_TRAIN
                                                       : CARD_LIST_EVALUATE,
-                   lane = kind == CARD_LIST_BACKWARD ? lane_of(c) : 0,
+                   lane = kind == CARD_LIST_BACKWARD ? lane_of(d->stage, c) : 0,
                    at = (d->index * (CARD_LIST_BACKWARD + d->stage->lanes) + kind + lane) * d->stage->input_count +
                         c->input;
     const bool is_first = d->work.blas != NULL && !d->is_given[kind];
@@ -268,7 +269,7 @@ static status card_submit(struct device *device, const struct op_context *c, con
     struct card_slot *slot = slot_of(s, c);
     const bool is_forward = nodes->pass == PASS_FORWARD;
     struct op_context card;
-    slot_set(d, slot, c, lane_of(c), &card);
+    slot_set(d, slot, c, lane_of(s, c), &card);
     uint64_t bytes = 0;
     status st = is_forward ? keys_give(d, c, slot, &bytes) : ST_OK;
     if (st == ST_OK && is_forward) st = words_give(d, c, slot, &bytes);
@@ -306,31 +307,37 @@ static uint64_t offset_of(const struct card_stage *s, const float *weight)
     return (uint64_t)(weight - s->model->param);
 }
 
+/* Lanes of the stage whose sums are wanted. */
+struct lane_run {
+    uint32_t first, count;
+};
+
 /* Adds up the gradients of all uses of the floats [begin, end). */
-static status aliases_give(struct card_device *d, uint32_t lanes, uint64_t begin, uint64_t end)
+static status aliases_give(struct card_device *d, struct lane_run lanes, uint64_t begin, uint64_t end)
 {
     const struct card_stage *s = d->stage;
     for (uint32_t a = 0; a < s->alias_count; a++) {
         struct graph_alias alias = s->aliases[a];
-        if (alias_cut(&alias, begin, end)) TRY(gpu_alias_fold(&d->work, s->grad_list, lanes, &alias));
+        if (alias_cut(&alias, begin, end))
+            TRY(gpu_alias_fold(&d->work, s->grad_list + lanes.first, lanes.count, &alias));
     }
     return ST_OK;
 }
 
 /* Fetches floats [begin, begin + count) of the other cards' lanes, and clears them there. */
-static status lanes_fetch(struct card_device *d, uint32_t lanes, uint64_t begin, uint64_t count)
+static status lanes_fetch(struct card_device *d, struct lane_run lanes, uint64_t begin, uint64_t count)
 {
     const struct card_stage *s = d->stage;
     const uint64_t lane_floats = s->graph->header->grad_floats;
-    for (uint32_t lane = 0; lane < lanes; lane++) {
-        const struct card_stage *sibling = s->siblings[fold_lane_replica(lane, s->replica_count)].stage;
+    for (uint32_t lane = lanes.first; lane < lanes.first + lanes.count; lane++) {
+        const struct card_stage *sibling = s->siblings[fold_lane_replica(s->lane_begin + lane, s->replica_count)].stage;
         const uint64_t at = lane * lane_floats + begin;
         if (sibling)
             TRY(gpu_copy(d->work.gpu, d->work.stream, s->grads + at, sibling->grads + at, count * sizeof(float)));
     }
     TRY(finish(d));
-    for (uint32_t lane = 0; lane < lanes; lane++) {
-        const struct card_sibling *sibling = &s->siblings[fold_lane_replica(lane, s->replica_count)];
+    for (uint32_t lane = lanes.first; lane < lanes.first + lanes.count; lane++) {
+        const struct card_sibling *sibling = &s->siblings[fold_lane_replica(s->lane_begin + lane, s->replica_count)];
         float *at = sibling->stage ? sibling->stage->grads + lane * lane_floats + begin : NULL;
         if (at) TRY(gpu_clear(sibling->stage->gpu, sibling->stream, at, count * sizeof(float)));
     }
@@ -344,7 +351,7 @@ static status lanes_fetch(struct card_device *d, uint32_t lanes, uint64_t begin,
 }
 
 /* Fetches the gradients of the floats [begin, end), and those of their other uses. */
-static status siblings_fetch(struct card_device *d, uint32_t lanes, uint64_t begin, uint64_t end)
+static status siblings_fetch(struct card_device *d, struct lane_run lanes, uint64_t begin, uint64_t end)
 {
     const struct card_stage *s = d->stage;
     if (s->replica_count == 1) return ST_OK;
@@ -354,6 +361,16 @@ static status siblings_fetch(struct card_device *d, uint32_t lanes, uint64_t beg
         if (alias_cut(&alias, begin, end)) TRY(lanes_fetch(d, lanes, alias.grad, alias.count));
     }
     return ST_OK;
+}
+
+/* Makes the lanes' sums of the floats [begin, end) ready to be added: this card has them, with all uses.
+ * Threads may do so for different floats at the same time. */
+static status lanes_gather(struct card_device *d, struct lane_run lanes, uint64_t begin, uint64_t end)
+{
+    pthread_mutex_lock(&d->stage->siblings_lock);
+    const status st = siblings_fetch(d, lanes, begin, end);
+    pthread_mutex_unlock(&d->stage->siblings_lock);
+    return st == ST_OK ? aliases_give(d, lanes, begin, end) : st;
 }
 
 /* Copies parameters to the same place on the other cards; waits. */
@@ -377,8 +394,7 @@ static status card_update_params(struct device *device, const struct param_updat
     card.state = s->state + (update->state - s->model->state);
     card.grad = s->grad_list;
     const bool is_summed = update->optimizer->clip_norm > 0; /* this card has the sums of its part, in the first lane */
-    if (!is_summed) TRY(siblings_fetch(d, s->lanes, offset, offset + update->count));
-    if (!is_summed) TRY(aliases_give(d, s->lanes, offset, offset + update->count));
+    if (!is_summed) TRY(lanes_gather(d, (struct lane_run){0, s->lanes}, offset, offset + update->count));
     TRY(gpu_update_params(&d->work, &card, offset));
     return spread(d, offset, update->count);
 }
@@ -395,8 +411,7 @@ static status card_sum_params(struct device *device, const struct param_sums *su
     card.grad = s->grad_list;
     card.block = s->blocks + first;
     card.squares = s->squares + first;
-    TRY(siblings_fetch(d, sums->lanes, sums->block->offset, last->offset + last->count));
-    TRY(aliases_give(d, sums->lanes, sums->block->offset, last->offset + last->count));
+    TRY(lanes_gather(d, (struct lane_run){0, sums->lanes}, sums->block->offset, last->offset + last->count));
     TRY(gpu_sum_params(&d->work, &card));
     TRY(gpu_copy(d->work.gpu, d->work.stream, s->squares_host + first, card.squares,
                  sums->block_count * sizeof(double)));
@@ -409,6 +424,37 @@ static status card_update_rows(struct device *device, const struct table_update 
 {
     struct card_device *d = (struct card_device *)device;
     return card_rows_update(&d->stage->rows, &d->work, d->event, update);
+}
+
+/* --- updates by the host ------------------------------------------------------------------------- */
+
+static status card_fetch_params(struct device *device, const struct param_fetch *fetch)
+{
+    struct card_device *d = (struct card_device *)device;
+    const struct card_stage *s = d->stage;
+    const uint64_t count = fetch->end - fetch->begin;
+    float *sum = s->grads + fetch->lane * s->graph->header->grad_floats + fetch->begin;
+    CHECK(s->is_shared && fetch->lane + fetch->lanes <= s->lanes);
+    TRY(lanes_gather(d, (struct lane_run){fetch->lane, fetch->lanes}, fetch->begin, fetch->end));
+    TRY(gpu_fold_params(&d->work, s->grad_list + fetch->lane, fetch->lanes, fetch->is_bf16, fetch->begin, count));
+    TRY(gpu_copy(d->work.gpu, d->work.stream, fetch->to + fetch->begin, sum, count * sizeof(float)));
+    TRY(gpu_clear(d->work.gpu, d->work.stream, sum, count * sizeof(float)));
+    return finish(d);
+}
+
+static status card_fetch_rows(struct device *device, const struct table_fetch *fetch)
+{
+    struct card_device *d = (struct card_device *)device;
+    return card_rows_fetch(&d->stage->rows, &d->work, d->event, fetch);
+}
+
+static status card_put_params(struct device *device, uint64_t begin, uint64_t end)
+{
+    struct card_device *d = (struct card_device *)device;
+    const struct card_stage *s = d->stage;
+    TRY(gpu_copy(d->work.gpu, d->work.stream, s->param + begin, s->model->param + begin,
+                 (end - begin) * sizeof(float)));
+    return finish(d);
 }
 
 /* --- opening ------------------------------------------------------------------------------------- */
@@ -442,6 +488,7 @@ static void card_close(struct device *device)
     {                                                                                                                  \
         .name = kind, .submit = card_submit, .update_rows = card_update_rows, .update_params = card_update_params,     \
         .sum_params = card_sum_params, .begin = card_begin, .settle = card_settle, .leave = card_leave,                \
+        .fetch_params = card_fetch_params, .fetch_rows = card_fetch_rows, .put_params = card_put_params,               \
         .close = card_close,                                                                                           \
     }
 static const struct device_vt vts[] = {CARD_VT("cuda"), CARD_VT("emu")};

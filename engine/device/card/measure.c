@@ -163,7 +163,7 @@ static status stage_open(struct measure *m, const struct run_of_layers *of)
                                                  .slots_bytes = o->memory_bytes,
                                                  .slot_count = o->slot_count,
                                                  .input_count = o->slot_count,
-                                                 .lanes = m->graph->header->lanes,
+                                                 .lanes = {.count = m->graph->header->lanes},
                                                  .row_bytes = o->row_bytes,
                                                  .training = true};
     TRY(card_stage_open(&m->stage, &(struct card_stage_options){.of = &options, .replica_count = 1}));

@@ -161,7 +161,7 @@ static void stage_layout(struct card_stage *s, struct layout *card, struct layou
     const struct graph_header *h = s->graph->header;
     const uint32_t lanes = s->training ? s->lanes : 0;
     LAYOUT_TAKE(card, s->param, h->param_floats);
-    if (s->training) LAYOUT_TAKE(card, s->state, h->state_floats);
+    if (s->training && !s->is_shared) LAYOUT_TAKE(card, s->state, h->state_floats);
     parts[0] = card->bytes;
     if (s->training) LAYOUT_TAKE(card, s->grads, lanes * h->grad_floats);
     parts[1] = card->bytes;
@@ -305,7 +305,7 @@ status card_stage_begin(struct card_stage *s, void *inputs, size_t bytes)
         const float *state = s->model->state + run->state_offset;
         TRY(gpu_copy(s->gpu, s->stream, s->param + run->offset, s->model->param + run->offset,
                      run->count * sizeof(float)));
-        for (uint32_t k = 0; s->training && k < run->state_count; k++)
+        for (uint32_t k = 0; s->training && !s->is_shared && k < run->state_count; k++)
             TRY(gpu_copy(s->gpu, s->stream, s->state + run->state_offset + k * run->state_stride,
                          state + k * run->state_stride, run->count * sizeof(float)));
     }
@@ -314,7 +314,7 @@ status card_stage_begin(struct card_stage *s, void *inputs, size_t bytes)
 
 status card_stage_settle(struct card_stage *s)
 {
-    for (uint32_t r = 0; s->training && r < s->extent->run_count; r++) {
+    for (uint32_t r = 0; s->training && !s->is_shared && r < s->extent->run_count; r++) {
         const struct param_run *run = &s->extent->runs[r];
         uint64_t begin, end;
         extent_part(s->extent, s->replica, r, &begin, &end); /* its own: the others have theirs */
@@ -394,8 +394,15 @@ static status stage_open(struct card_stage *s, const struct device_stage_options
     TRY(aliases_find(s));
     TRY(crossing_find(&s->crossing, o->graph, of->first_layer, of->last_layer));
     moved_set(s);
-    TRY(card_rows_open(&s->rows, o->graph, o->model, o->extent->forward_begin, o->extent->forward_end, o->lanes,
-                       o->training, o->row_bytes));
+    const struct card_rows_options rows = {.graph = o->graph,
+                                           .model = o->model,
+                                           .node_begin = o->extent->forward_begin,
+                                           .node_end = o->extent->forward_end,
+                                           .lanes = o->lanes.count,
+                                           .training = o->training,
+                                           .is_shared = o->is_shared,
+                                           .tier_bytes = o->row_bytes};
+    TRY(card_rows_open(&s->rows, &rows));
     TRY(lists_open(s));
     TRY(gpu_stream_open(s->gpu, &s->stream));
     TRY(gpu_event_open(s->gpu, &s->event));
@@ -414,12 +421,15 @@ status card_stage_open(struct card_stage **out, const struct card_stage_options 
     struct card_stage *s = calloc(1, sizeof *s);
     *out = NULL;
     if (s == NULL) FAIL(MEMORY, "no memory to describe a stage on a card");
+    CHECK(pthread_mutex_init(&s->siblings_lock, NULL) == 0);
     s->graph = o->graph;
     s->model = o->model;
     s->extent = o->extent;
     s->slot_count = o->slot_count;
     s->input_count = o->input_count;
-    s->lanes = o->lanes;
+    s->lane_begin = o->lanes.begin;
+    s->lanes = o->lanes.count;
+    s->is_shared = o->is_shared;
     s->training = o->training;
     s->is_first = o->stage == 0;
     s->replica = options->replica;
@@ -470,6 +480,7 @@ void card_stage_close(struct card_stage *s)
     free(s->aliases);
     free(s->host_blocks);
     free(s->node_words);
+    pthread_mutex_destroy(&s->siblings_lock);
     free(s);
 }
 
@@ -493,8 +504,9 @@ status card_stages_join(struct card_stage **stages, uint32_t count)
             FAIL(INVALID, "stage %s is on %u cards and looks rows up, which one card does, or the CPU: give it k = 1",
                  s->name, count);
         if (s->lanes < count)
-            FAIL(INVALID, "stage %s is on %u cards, and steps have %u lanes, which each run on one: raise train.lanes",
-                 s->name, count, s->lanes);
+            FAIL(INVALID,
+                 "stage %s is on %u cards, and steps have %u lanes%s, which each run on one: raise train.lanes",
+                 s->name, count, s->lanes, s->is_shared ? " here" : "");
         s->siblings = calloc(count, sizeof *s->siblings);
         if (s->siblings == NULL) FAIL(MEMORY, "no memory to describe the cards of stage %s", s->name);
         for (uint32_t k = 0; k < count; k++) {

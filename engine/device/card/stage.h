@@ -2,6 +2,8 @@
 #ifndef HETERPS_ENGINE_DEVICE_CARD_STAGE_H
 #define HETERPS_ENGINE_DEVICE_CARD_STAGE_H
 
+#include <pthread.h>
+
 #include "engine/device/card/card.h"
 #include "engine/device/card/card_rows.h"
 #include "engine/slot/slot.h"
@@ -48,15 +50,18 @@ struct card_stage {
     struct gpu_stream *stream; /* of begin and settle */
     struct gpu_event *event;
     const struct extent *extent; /* the caller's */
-    uint32_t slot_count, input_count, lanes;
+    uint32_t slot_count, input_count;
+    uint32_t lane_begin, lanes; /* of gradients, in training */
     bool training, is_first;
+    bool is_shared;   /* the host updates, and has the newest parameters; the card has no state */
     bool is_pinned;   /* the inputs of the job are kept in place     */
     void *host_slots; /* the slots, if they are kept in place; or NULL */
     size_t host_slots_bytes;
     char name[64];
     uint32_t device_count;
     uint32_t replica, replica_count;
-    struct card_sibling *siblings; /* [replica_count], of several cards */
+    struct card_sibling *siblings; /* [replica_count], of several cards; … */
+    pthread_mutex_t siblings_lock; /* … their streams are one thread's at a time */
     /* lists of the host */
     struct crossing crossing;
     struct graph_alias *aliases; /* [alias_count]: of its own parameters */
@@ -69,7 +74,7 @@ struct card_stage {
     const uint32_t **node_words; /* [forward_count]: on the card, or NULL */
     /* memory of the card, one piece */
     void *memory;
-    float *param, *state; /* [param_floats], [state_floats] */
+    float *param, *state; /* [param_floats], [state_floats]; state NULL where the host updates */
     float *grads;         /* [lanes, grad_floats]: zero between updates */
     float **grad_list;    /* [lanes]: where a lane's begin  */
     struct param_block *blocks;
@@ -88,10 +93,11 @@ struct card_stage {
     _Atomic uint64_t shared_front, shared_behind, shared_other;
 };
 
-/* Copies the stage's parameters and state from the host. Keeps the job's inputs, in [inputs, inputs + bytes),
- * in place until card_stage_leave; NULL: none. */
+/* Copies the stage's parameters, and the state that it updates, from the host. Keeps the job's
+ * inputs, in [inputs, inputs + bytes), in place until card_stage_leave; NULL: none. */
 MUST_USE status card_stage_begin(struct card_stage *s, void *inputs, size_t bytes);
-/* In training: copies the card's part of the parameters and state, and changed rows, to the host. */
+/* In training: copies the card's part of the parameters and state that it updates, and changed rows,
+ * to the host. */
 MUST_USE status card_stage_settle(struct card_stage *s);
 /* Before a job's inputs are given back: no longer keeps their memory in place, and drops
  * the passes written down for it. */

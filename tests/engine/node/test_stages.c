@@ -8,32 +8,12 @@
 #include <cmocka.h>
 
 #include "engine/node/save.h"
-#include "tests/engine/node/nodes_fixture.h"
+#include "tests/engine/node/stages_fixture.h"
 
-#define LAYERS_MAX 16u
 /* SEEDS=N in the environment: N plans of each kind. */
 #define PLANS (getenv("SEEDS") ? SEEDS : 2u)
 
 /* --- where they lie ------------------------------------------------------------------------------- */
-
-static status placed(struct exchange_stages *stages, const char *model, const char *notation, uint32_t job_nodes,
-                     uint32_t node_count, const uint32_t *rank_of)
-{
-    struct graph graph;
-    struct plan plan;
-    char json[4096];
-    assert_ok(graph_compile(&graph, "test.cfg", model, strlen(model), NULL, 0, NULL));
-    plan_json(json, sizeof json, notation);
-    assert_ok(plan_parse(&plan, &graph, "plan.json", json, strlen(json)));
-    const struct stages_options options = {
-        .graph = &graph, .plan = &plan, .node_count = node_count, .job_nodes = job_nodes, .rank_of = rank_of};
-    const status st = stages_place(stages, &options);
-    plan_free(&plan);
-    graph_close(&graph);
-    return st;
-}
-
-static const uint32_t all_ranks[] = {0, 1, 2, 3};
 
 static void assert_whole_on(const struct exchange_stages *s, const uint32_t *nodes)
 {
@@ -154,77 +134,6 @@ static void stages_place__cannot_be__says_why(void **state)
 
 /* --- bytes ------------------------------------------------------------------------------------------ */
 
-struct drawn {
-    char plan[512];
-    uint32_t node_count, layer_count;
-};
-
-/* Writes nodes of a stage, one or several; returns them. */
-static uint32_t nodes_draw(char *to, size_t bytes, uint32_t node_count, bool is_shared, uint64_t *random)
-{
-    uint32_t nodes = 1u << draw(random, node_count);
-    for (uint32_t n = 0; n < node_count && is_shared; n++) nodes |= (uint32_t)(draw(random, 2) == 0) << n;
-    size_t used = 0;
-    for (uint32_t n = 0; n < node_count; n++)
-        if (nodes >> n & 1) used += (size_t)snprintf(to + used, bytes - used, used ? "+%u" : "%u", n);
-    return nodes;
-}
-
-/* A plan whose stages lie on 2 to 4 nodes, some on several if is_shared, that can be. */
-static void plan_draw(struct drawn *d, bool is_shared, uint64_t *random)
-{
-    struct exchange_stages s;
-    for (;;) {
-        bool cut[LAYERS_MAX] = {0}, has_several = false;
-        uint32_t first = 0, all = 0;
-        size_t used = 0;
-        d->node_count = 2 + (uint32_t)draw(random, 3);
-        for (uint32_t l = 1; l < d->layer_count; l++) cut[l] = draw(random, 2) == 0;
-        for (uint32_t l = 1; l <= d->layer_count; l++) {
-            if (l < d->layer_count && !cut[l]) continue;
-            char on[16];
-            const uint32_t nodes = nodes_draw(on, sizeof on, d->node_count, is_shared && draw(random, 3), random),
-                           k = 1 + (uint32_t)draw(random, 2);
-            used += (size_t)snprintf(d->plan + used, sizeof d->plan - used, "%s%u-%u:%u:%u@%s", used ? " " : "", first,
-                                     l - 1, k, draw(random, 2) ? k : 1, on);
-            all |= nodes;
-            has_several |= (nodes & (nodes - 1)) != 0;
-            first = l;
-        }
-        if (all + 1 != 1u << d->node_count || has_several != is_shared ||
-            placed(&s, text, d->plan, d->node_count, d->node_count, all_ranks) != ST_OK)
-            continue;
-        stages_free(&s);
-        return;
-    }
-}
-
-static void stages_open(const struct drawn *d, const char *const *set, uint64_t seed, const char *saved)
-{
-    post_open(&net, d->node_count, seed, seed % 4 ? 0 : 10000);
-    for (uint32_t n = 0; n < d->node_count; n++) {
-        const struct setup setup = {.plan = d->plan,
-                                    .threads = 2,
-                                    .share = true,
-                                    .in_flight = seed % 3 ? 0 : 3,
-                                    .delay_seed = seed + n,
-                                    .delay_ns_max = 20000,
-                                    .nodes = {.rank = n, .node_count = d->node_count, .post = &net.node[n].post}};
-        assert_ok(training_open(&runners[n].training, text, set, data, &setup));
-        net.node[n].reduce = runners[n].training.reduce;
-        training_start(&runners[n].training, saved);
-    }
-    post_start(&net);
-}
-
-static void *gather_main(void *context)
-{
-    struct runner *r = context;
-    r->st = reduce_gather(r->training.reduce);
-    failure_keep(&r->failure, r->st);
-    return NULL;
-}
-
 static const char *save_path;
 static void *save_main(void *context)
 {
@@ -236,35 +145,13 @@ static void *save_main(void *context)
     return NULL;
 }
 
-static void *check_main(void *context)
-{
-    struct runner *r = context;
-    r->st = pipeline_check(r->training.pipeline);
-    failure_keep(&r->failure, r->st);
-    return NULL;
-}
-
-/* What has been trained on all of them is on the first, with the rows of all. */
-static void stages_compare(struct outcome expected, const struct drawn *d, bool has_told_all)
-{
-    const struct training *all[POST_NODES_MAX];
-    nodes_do(gather_main);
-    nodes_are_well();
-    for (uint32_t n = 0; n < d->node_count; n++) {
-        all[n] = &runners[n].training;
-        if (has_told_all && XXH3_64bits_digest(all[n]->told) != expected.told)
-            fail_msg("node %u of %s: other losses", n, d->plan);
-    }
-    if (training_nodes_hash(all, d->node_count) != expected.model) fail_msg("%s: other parameters", d->plan);
-}
-
 /* Of `seeds` drawn plans, from seed `first` on. */
 static void assert_same(const char *const *set, bool is_shared, uint64_t seeds, uint64_t first)
 {
     const struct outcome expected = alone(set);
     for (uint64_t seed = first; seed < first + seeds; seed++) {
         uint64_t random = seed;
-        struct drawn d = {.layer_count = 9};
+        struct drawn d = {0};
         plan_draw(&d, is_shared, &random);
         stages_open(&d, set, seed, NULL);
         for (uint64_t until = 1 + seed % 4; !runners[0].training.is_end; until += 2 + seed % 7) {
@@ -336,7 +223,7 @@ static void resumed_elsewhere(const char *const *set, bool is_shared, uint64_t s
     snprintf(path, sizeof path, "%s", fixture_path("saved"));
     save_path = path;
     for (uint32_t steps = 3; steps <= 6; steps += 3) {
-        struct drawn d = {.layer_count = 9};
+        struct drawn d = {0};
         plan_draw(&d, is_shared, &random);
         stages_open(&d, set, seed, saved);
         nodes_run(steps);

@@ -12,7 +12,9 @@
 #include "gpu/gpu.h"
 #include "tests/engine/fixture_files.h"
 
+#ifndef CARDS_SEEN_MAX
 #define CARDS_SEEN_MAX 4u
+#endif
 
 /* A bit of all that a stage on a card has to get right: rows, statistics with an update of
  * their own, and a weight of more than a block (graph/clip.h) that two layers use, so that

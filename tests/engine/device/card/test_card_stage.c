@@ -58,7 +58,7 @@ static status card_open_by_hand(struct by_hand *h, uint32_t stage, bool training
                                             .slots_bytes = h->slots.size_bytes,
                                             .slot_count = MICROS,
                                             .input_count = feed_input_count(h->t.feed),
-                                            .lanes = h->t.graph.header->lanes,
+                                            .lanes = {.count = h->t.graph.header->lanes},
                                             .training = training};
     const struct card_stage_options options = {.of = &of, .replica = replica, .replica_count = h->count};
     TRY(card_stage_open(&h->card[replica], &options));
