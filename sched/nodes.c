@@ -79,11 +79,6 @@ status nodes_check(const struct cluster *c, const struct nodes_step *step)
         char text[160];
         if (c->nodes == NULL) continue;
         if (count == 0) return type_fail(c, type, "expected a node of all types or of none");
-        /* Runs refuse cards there (engine/node/README.md). */
-        if (count > 1 && resource_is_card(type->resource.device))
-            return type_fail(c, type,
-                             "expected cores, as it lies on several nodes, found cards: give a type with `node` for "
-                             "the cards of each node");
         snprintf(text, sizeof text,
                  "expected at most as many nodes as a step has lanes, %u, found %u; --set train.lanes=%u", step->lanes,
                  count, count);
@@ -112,7 +107,13 @@ status nodes_apply(struct instance *instance, const struct cluster *c, const str
         return st;
     }
     instance->nodes = nodes;
-    for (uint32_t t = 0; t < c->type_count; t++) instance->types[t].resource.nodes = c->types[t].nodes;
+    for (uint32_t t = 0; t < c->type_count; t++) {
+        struct resource_type *type = &instance->types[t].resource;
+        type->nodes = c->types[t].nodes;
+        const uint32_t count = resource_node_count(type), lanes = step->lanes / count;
+        /* A lane is one card's, and each node has so many at least. */
+        if (count > 1 && resource_is_card(type->device) && lanes > 0 && type->limit > lanes) type->limit = lanes;
+    }
     return ST_OK;
 }
 

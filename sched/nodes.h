@@ -19,8 +19,8 @@ struct nodes_step {
 /* Puts an instance of the cluster's types on the cluster's nodes, if there are any. A link is that of
  * its [link A..B], else of [link]. In a text without both, bytes come at the network_bandwidth of the
  * node that receives them, and a message takes the longer link_latency of both. INVALID: some types have
- * a node and others none; a link's speed is not given; a cut's bytes are not known; a card is on several
- * nodes; a type is on more nodes than there are lanes. */
+ * a node and others none; a link's speed is not given; a cut's bytes are not known; a type is on more nodes
+ * than there are lanes. Cards on several nodes are limited to a node's lanes. */
 MUST_USE status nodes_apply(struct instance *instance, const struct cluster *cluster, const struct nodes_step *step);
 /* The checks of nodes_apply that need no instance. */
 MUST_USE status nodes_check(const struct cluster *cluster, const struct nodes_step *step);

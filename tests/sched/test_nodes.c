@@ -460,7 +460,6 @@ static void nodes_apply__cannot_be__says_why(void **state)
         {"node = 0, 1\n" LINK, "node = 0\n" LINK, "[type cpu] node: expected a node from 0 to 63"},
         {"nodes = a, c\n[node a]\n[node b]", "node = b",
          "c.cfg:4: [type cpu] nodes: expected the name of a [node] section (a, b), found \"a, c\""},
-        {"nodes = 0, 1\ndevice = emu\n" LINK, "node = 0\n" LINK, "[type cpu]: expected cores, as it lies on several"},
         {"nodes = 0, 1, 2\n" LINK, "node = 0\n" LINK,
          "[type cpu]: expected at most as many nodes as a step has lanes, 2, found 3; --set train.lanes=3"},
         {"", "[link]\nbandwidth = 1", "c.cfg:8: [link]: expected nodes that it joins"},
