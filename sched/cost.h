@@ -179,7 +179,7 @@ struct cost_uses {
     uint64_t at, unit, before_at, behind_at;  /* lanes, or parts of them; runs that have ended */
     uint32_t before_count, behind_count;
     double cut_bytes, exchange_bytes, exchanges;
-    uint32_t first, second; /* the next pair of the exchange */
+    uint64_t first_left, second_left; /* the next pair of the exchange: the first of each; 0: no pair is left */
 };
 struct cost_uses cost_uses_begin(const struct cost_model *model, uint32_t first, uint32_t last, uint32_t type,
                                  uint64_t next_nodes);

@@ -107,7 +107,7 @@ struct cost_uses cost_uses_begin(const struct cost_model *m, uint32_t first, uin
                                  uint64_t next_nodes)
 {
     const uint64_t nodes = cost_nodes(m, type);
-    struct cost_uses u = {.model = m, .nodes = nodes, .second = 1};
+    struct cost_uses u = {.model = m, .nodes = nodes, .first_left = nodes, .second_left = nodes & (nodes - 1)};
     const uint32_t count = (uint32_t)__builtin_popcountll(nodes);
     if (next_nodes && next_nodes != nodes) {
         const struct instance_nodes *n = m->instance->nodes;
@@ -154,25 +154,22 @@ static bool cut_next(struct cost_uses *u, struct cost_use *use)
     return false;
 }
 
-/* The node that has `index` of them below it. */
-static uint32_t node_at(uint64_t nodes, uint32_t index)
-{
-    while (index-- > 0) nodes &= nodes - 1;
-    return (uint32_t)__builtin_ctzll(nodes);
-}
-
 bool cost_uses_next(struct cost_uses *u, struct cost_use *use)
 {
     const struct cost_model *m = u->model;
     if (cut_next(u, use)) return true;
-    const uint32_t count = (uint32_t)__builtin_popcountll(u->nodes);
-    if (u->exchanges == 0 || u->second >= count) return false;
-    *use = (struct cost_use){.from = node_at(u->nodes, u->first), .to = node_at(u->nodes, u->second)};
+    if (u->exchanges == 0 || u->second_left == 0) return false;
+    *use = (struct cost_use){.from = (uint32_t)__builtin_ctzll(u->first_left),
+                             .to = (uint32_t)__builtin_ctzll(u->second_left)};
     use->bytes = u->exchange_bytes;
     use->wait = u->exchanges * m->links[(size_t)use->from * m->node_count + use->to].wait *
                 m->instance->nodes->message / m->step;
     use->is_exchange = true;
-    if (++u->second == count) u->second = ++u->first + 1;
+    u->second_left &= u->second_left - 1;
+    if (u->second_left == 0) {
+        u->first_left &= u->first_left - 1;
+        u->second_left = u->first_left & (u->first_left - 1);
+    }
     return true;
 }
 

@@ -541,7 +541,10 @@ static bool dive(struct exact *x, uint32_t layer, uint32_t depth, uint32_t befor
                  double weight)
 {
     const struct cost_model *m = x->model;
-    if (layer == x->layer_count) return !(dive_end(x, depth, weight) && x->wants_any);
+    if (layer == x->layer_count) {
+        if (x->is_coupled && exact_cut(x)) return false; /* the links of a path take as long as many of its nodes */
+        return !(dive_end(x, depth, weight) && x->wants_any);
+    }
     if (x->scarce_count > 0 && depth > 0 && is_dominated(x, layer, before, weight)) return true;
     for (uint32_t i = x->begin[layer]; i < x->begin[layer + 1]; i++) {
         const struct item *item = &x->items[i];

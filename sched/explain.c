@@ -164,7 +164,11 @@ static void links_write(FILE *out, const struct cost_model *m, const struct solu
     char text[1024];
     if (m->instance->nodes == NULL) return;
     const uint32_t count = nodes_cuts(m, s->stages, s->stage_count, cuts);
-    if (count == 0) paragraph(out, "links", LABEL, "All stages are on one node: no cut crosses a link.");
+    if (count == 0)
+        paragraph(out, "links", LABEL,
+                  nodes_of_plan(m->instance, s->stages, s->stage_count, s->stages[0].type)
+                      ? "No cut crosses a link, and the nodes that share stages have nothing to exchange."
+                      : "All stages are on one node: no cut crosses a link.");
     for (uint32_t c = 0; c < count; c++)
         paragraph(out, c == 0 ? "links" : "", LABEL,
                   nodes_cut_text(m->instance, s->stages, &cuts[c], text, sizeof text));

@@ -234,6 +234,7 @@ static status node_add(const struct json_part *part, const char *key, const json
 {
     uint64_t node;
     const uint32_t least = *nodes ? 64 - (uint32_t)__builtin_clzll(*nodes) : 0;
+    if (least >= count) return json_part_wrong(part, key, value, "nothing: all nodes up to %u are there", count - 1);
     if (!json_is_natural(value, &node) || node < least || node >= count)
         return json_part_wrong(part, key, value, "a whole number from %u to %u", least, count - 1);
     *nodes |= UINT64_C(1) << node;

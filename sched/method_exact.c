@@ -99,9 +99,10 @@ static double single_type(const struct cost_model *m, uint32_t type, type_index 
 }
 
 /* Looks for a plan that keeps to tau from the first layer on: each stage is on the type whose
- * remaining units reach farthest, and takes the fewest that suffice. O(L T) for each stage. False: it
- * finds none. types[L], left[T]. */
-static bool greedy_keeps_to(const struct cost_model *m, double tau, type_index *types, uint32_t *left)
+ * remaining units reach farthest, and takes the fewest that suffice. Of types of a place alone; ANY_PLACE: of
+ * all. O(L T) for each stage. False: it finds none. types[L], left[T]. */
+#define ANY_PLACE UINT32_MAX
+static bool greedy_keeps_to(const struct cost_model *m, double tau, uint32_t place, type_index *types, uint32_t *left)
 {
     uint32_t L = m->layer_count, T = m->type_count;
     memcpy(left, m->limit, T * sizeof *left);
@@ -112,6 +113,7 @@ static bool greedy_keeps_to(const struct cost_model *m, double tau, type_index *
         for (uint32_t t = 0; t < T; t++) {
             struct cost_time sum = {0};
             if (left[t] == 0 || (first > 0 && types[first - 1] == t)) continue;
+            if (place != ANY_PLACE && m->place[t] != place) continue;
             for (uint32_t last = first; last < L && sum.compute + sum.compute_shared / left[t] <= tau; last++) {
                 cost_compute_add(m, last, t, &sum);
                 cost_move_set(m, first, last, t, &sum);
@@ -130,11 +132,30 @@ static bool greedy_keeps_to(const struct cost_model *m, double tau, type_index *
     return true;
 }
 
-/* Finds the best plan of one type, then of the greedy search at ever smaller tau: types[L] and its tau. */
+/* Improves a plan by the greedy search at ever smaller tau: types[L] and its tau. tried[L], left[T]. */
+static void greedy_improve(struct exact *x, const struct cost_model *m, double below, uint32_t place, type_index *tried,
+                           uint32_t *left, type_index *types, struct cost_stage *stages, double *tau)
+{
+    uint32_t count;
+    for (double low = below; *tau - low > GREEDY_GAP * *tau && !exact_cut(x);) {
+        double middle = low > 0 ? sqrt(low) * sqrt(*tau) : *tau / 2;
+        bool is_found = greedy_keeps_to(m, middle, place, tried, left);
+        double et = is_found ? tau_of(m, tried, stages, &count) : INFINITY;
+        if (et < *tau) {
+            *tau = et;
+            memcpy(types, tried, m->layer_count * sizeof *types);
+        } else {
+            low = middle;
+        }
+    }
+}
+
+/* Finds the best plan of one type, then of the greedy search: of all types, and of those of each place, as a
+ * plan that mixes places may be one that a run refuses (COST_LAST, …). types[L] and its tau. */
 static status fast_plan_find(struct exact *x, const struct cost_model *m, double below, type_index *types,
                              struct cost_stage *stages, double *least)
 {
-    uint32_t L = m->layer_count, T = m->type_count, type = 0, count;
+    uint32_t L = m->layer_count, T = m->type_count, type = 0;
     double tau = INFINITY;
     for (uint32_t t = 0; t < T; t++) {
         double et = single_type(m, t, types, stages);
@@ -146,18 +167,11 @@ static status fast_plan_find(struct exact *x, const struct cost_model *m, double
     single_type(m, type, types, stages);
     type_index *tried = malloc(L * sizeof *tried);
     uint32_t *left = malloc(T * sizeof *left);
-    if (tried && left)
-        for (double low = below; tau - low > GREEDY_GAP * tau && !exact_cut(x);) {
-            double middle = low > 0 ? sqrt(low) * sqrt(tau) : tau / 2;
-            bool is_found = greedy_keeps_to(m, middle, tried, left);
-            double et = is_found ? tau_of(m, tried, stages, &count) : INFINITY;
-            if (et < tau) {
-                tau = et;
-                memcpy(types, tried, L * sizeof *types);
-            } else {
-                low = middle;
-            }
-        }
+    if (tried && left) {
+        greedy_improve(x, m, below, ANY_PLACE, tried, left, types, stages, &tau);
+        for (uint32_t place = 0; m->place_count > 1 && place < m->place_count; place++)
+            greedy_improve(x, m, below, place, tried, left, types, stages, &tau);
+    }
     bool is_short = tried == NULL || left == NULL;
     free(tried);
     free(left);
@@ -338,12 +352,12 @@ status method_exact(struct search *s)
         struct cost_stage *stages = calloc(m->layer_count, sizeof *stages);
         type_index *types = calloc(m->layer_count, sizeof *types);
         struct fastest fastest = {0};
-        s->is_proven = true;
         if (stages == NULL || types == NULL)
             st = status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for %u stages", m->layer_count);
         else
             st = fastest_find(&fast, m, types, stages, &fastest);
         if (st == ST_OK) search_evaluate(s, types);
+        s->is_proven = st == ST_OK && fastest.is_proven;
         exact_close(&fast);
         free(stages);
         free(types);

@@ -79,9 +79,11 @@ status nodes_check(const struct cluster *c, const struct nodes_step *step)
         char text[160];
         if (c->nodes == NULL) continue;
         if (count == 0) return type_fail(c, type, "expected a node of all types or of none");
+        uint32_t lanes = count; /* that the examples of a step divide into */
+        while (step->examples > lanes && fmod(step->examples, lanes) > 0) lanes++;
         snprintf(text, sizeof text,
                  "expected at most as many nodes as a step has lanes, %u, found %u; --set train.lanes=%u", step->lanes,
-                 count, count);
+                 count, lanes);
         if (step->lanes > 0 && count > step->lanes) return type_fail(c, type, text);
     }
     return ST_OK;
@@ -164,7 +166,7 @@ uint32_t nodes_cuts(const struct cost_model *m, const struct cost_stage *stages,
             const double seconds = use.bytes * m->links[(size_t)use.from * m->node_count + use.to].a_byte + use.wait;
             struct nodes_cut *cut = use.is_exchange ? exchange : NULL;
             if (cut && !(seconds > cut->seconds)) continue;
-            if (cut == NULL && count == NODES_CUTS_MAX) return count;
+            if (cut == NULL && count == NODES_CUTS_MAX) continue;
             if (cut == NULL) cut = &cuts[count++];
             *cut = (struct nodes_cut){s, use.from, use.to, use.is_exchange, use.bytes, seconds, 0};
             if (use.is_exchange) exchange = cut;

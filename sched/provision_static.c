@@ -103,7 +103,8 @@ struct cost_result provision_static(const struct cost_model *m, struct cost_stag
     struct share cpu = {m, stages, count, true}, accelerator = {m, stages, count, false};
     uint64_t cores = units_for(&cpu, m->tau_max), accelerators = units_for(&accelerator, m->tau_max);
     uint32_t node;
-    const bool fits = !(cost_memory_lack(m, stages, count, &node) > 0);
+    enum cost_misplaced why;
+    const bool fits = !(cost_memory_lack(m, stages, count, &node) > 0) && cost_misplaced(m, stages, count, &why) == 0;
     if (!fits || cores == UINT64_MAX || accelerators == UINT64_MAX) return unreachable(m, stages, count);
 
     /* Cores that serve parameters at the least throughput, if the instance has data of parameter servers. */
