@@ -95,8 +95,8 @@ static status speed_say(const struct session *s, const struct session_options *o
     if (nodes->past) *says = nodes->past->roster.says[nodes->place.rank];
     if (*says & DIVISION_SPEED) return ST_OK;
     for (uint32_t i = 0; i < s->crew.plan.stage_count; i++)
-        if (!device_kind_of(&s->crew.plan, i)->has_cores)
-            FAIL(USAGE, "--lanes auto measures cores, and stage %u of %s is on no core: give each node's lanes, as 4,4",
+        if (device_kind_of(&s->crew.plan, i)->has_memory)
+            FAIL(USAGE, "--lanes auto measures cores, and stage %u of %s is on a card: give each node's lanes, as 4,4",
                  i + 1, o->plan);
     TRY(profile_speed(&(struct profile_speed_options){.graph = &s->setup.graph,
                                                       .graph_path = s->setup.graph_path,

@@ -235,7 +235,7 @@ static bool bucket_done(struct bsp *b, const struct stage *stage, uint32_t bucke
     /* Acquire and release: the last pass sees the gradients of all. */
     if (atomic_fetch_sub_explicit(&share->shared_backward_left, count, memory_order_acq_rel) != count) return false;
     parts_open(b, stage, bucket, is_summed(b, bucket) ? PHASE_LANES : b->sync.clipped ? PHASE_SUM : PHASE_UPDATE);
-    if (stage->extent.part_count > 1) bell_ring(stage->bell);
+    if (stage->extent.part_count > 1 || (stage->kind->has_memory && b->bucket_count > 1)) bell_ring(stage->bell);
     return true;
 }
 

@@ -354,7 +354,6 @@ static status lanes_fetch(struct card_device *d, struct lane_run lanes, uint64_t
 static status siblings_fetch(struct card_device *d, struct lane_run lanes, uint64_t begin, uint64_t end)
 {
     const struct card_stage *s = d->stage;
-    if (s->replica_count == 1) return ST_OK;
     TRY(lanes_fetch(d, lanes, begin, end - begin));
     for (uint32_t a = 0; a < s->alias_count; a++) {
         struct graph_alias alias = s->aliases[a];
@@ -367,6 +366,7 @@ static status siblings_fetch(struct card_device *d, struct lane_run lanes, uint6
  * Threads may do so for different floats at the same time. */
 static status lanes_gather(struct card_device *d, struct lane_run lanes, uint64_t begin, uint64_t end)
 {
+    if (d->stage->replica_count == 1) return aliases_give(d, lanes, begin, end);
     pthread_mutex_lock(&d->stage->siblings_lock);
     const status st = siblings_fetch(d, lanes, begin, end);
     pthread_mutex_unlock(&d->stage->siblings_lock);
