@@ -21,9 +21,9 @@ static void pipeline_open__what_one_node_alone_does__refused_by_name(void **stat
         {.set = {"model.rules=9", "emb.admit=2", "emb.admit_by=bloom"},
          .said = "table \"emb\": on several nodes admit_by = bloom needs the filters by shards of rules 10, "
                  "found [model] rules = 9; set admit_by = exact, or compile the model with --set model.rules=10"},
-        {.plan = "0-8:1:1e",
-         .said = "training on several nodes needs stages on cores, or a plan that says on which node each lies, "
-                 "found stage 1 of 1 on type emu"},
+        {.plan = "0-8:1:1s",
+         .said = "stage 1 of 1 is on type sim, which computes nothing, and several nodes share the stage: give it to "
+                 "cores, cards or paced units, or by a plan with nodes to one node"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct training t;
