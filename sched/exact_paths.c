@@ -556,8 +556,12 @@ static bool dive(struct exact *x, uint32_t layer, uint32_t depth, uint32_t befor
         x->used[item->type] += item->k;
         x->trail[depth] = i;
         double entry = 0;
-        bool goes_on = true;
-        if (!x->is_coupled || (nodes_enter(x, item, layer, &entry) & place_enter(x, item, layer)))
+        bool goes_on = true, fits = true;
+        if (x->is_coupled) {
+            const bool has_nodes = nodes_enter(x, item, layer, &entry);
+            fits = place_enter(x, item, layer) && has_nodes;
+        }
+        if (fits)
             goes_on =
                 dive(x, item->last + 1u, depth + 1, item->type, item->next,
                      reduced + (item->weight + x->multiplier[item->type] * item->k) + entry, weight + item->weight);
