@@ -48,8 +48,8 @@ FIXTURE static int fixture_close(void **state)
 
 /* --- plans ------------------------------------------------------------------------------------ */
 
-/* The JSON of "0-3:2:2@0+1 4-10:1:1@0 +1": of each stage first layer - last layer : k : replicas; "e" of emulated
- * cards, "s" of what computes nothing; its nodes, if it has any; at the end service cores. */
+/* The JSON of "0-3:2:2@0+1 4-10:1:1@0 +1": of each stage first layer - last layer : k : replicas; "e" of
+ * emulated cards, "s" of what computes nothing; its nodes, if it has any; at the end service cores. */
 FIXTURE static void plan_json(char *text, size_t bytes, const char *notation)
 {
     size_t used = (size_t)snprintf(text, bytes,
