@@ -7,12 +7,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/types.h>
 
 #include "engine/base/status.h"
 
 /* "a directory", "a pipe", …: what is no regular file, for messages. */
 const char *file_kind_name(mode_t mode);
+
+/* Passes over a byte order mark of UTF-8, which some programs write at the front of a text. */
+static inline void file_mark_skip(const char **text, size_t *bytes)
+{
+    if (*bytes < 3 || memcmp(*text, "\xef\xbb\xbf", 3) != 0) return;
+    *text += 3;
+    *bytes -= 3;
+}
 
 /* A file's bytes, read-only. An empty file has data != NULL and bytes == 0. Opening fails with IO: path and
  * reason; a directory, a device or a pipe is refused by name. */

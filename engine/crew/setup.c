@@ -10,6 +10,7 @@
 #include "engine/base/words.h"
 #include "engine/image/image.h"
 #include "engine/model/lean.h"
+#include "engine/model/model_dir.h"
 #include "engine/model/model_saved.h"
 #include "engine/sync/sync.h"
 #include "io/store/store_rows.h"
@@ -122,6 +123,9 @@ status setup_finish(struct setup *s)
     for (uint32_t t = 0; t < s->graph.table_count; t++) is_on_disk = is_on_disk || tables[t].disk_bytes > 0;
     budget.looks_up = s->saved != NULL && !is_on_disk; /* shorter rows on a disk would be more, with a larger index */
     if (is_on_disk) TRY(trust_check("store.path", s->settings.store_path, s->graph_path));
+    if (is_on_disk && model_file_is_there(s->settings.store_path, MANIFEST_NAME)) /* its rows lie in segments, too */
+        FAIL(INVALID, "store.path: %s has a saved model in it; give rows on disk a directory of their own",
+             s->settings.store_path);
     TRY(model_open(&s->model, &s->graph, &budget));
     if (!is_on_disk && rows_are_many(s, rows)) TRY(files_use(s, &budget, rows));
     TRY(schema_open(&s->schema, &s->graph, &s->settings));

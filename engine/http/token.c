@@ -28,7 +28,8 @@ status tokens_read(struct tokens *t, const char *path)
     memset(t, 0, sizeof *t);
     TRY(file_map_read(&map, path));
     const char *at = (const char *)map.data, *end = at + map.bytes;
-    if (map.bytes >= 3 && memcmp(at, "\xef\xbb\xbf", 3) == 0) at += 3; /* a byte order mark */
+    size_t left = map.bytes;
+    file_mark_skip(&at, &left);
     status st = ST_OK;
     for (uint32_t number = 1; at < end && st == ST_OK; number++) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));

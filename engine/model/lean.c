@@ -116,7 +116,7 @@ static status vector_put(struct lean *l, const float *vector, uint32_t dim, uint
         uint16_t bf16[PIECE_FLOATS];
         int8_t int8[2 * PIECE_FLOATS];
     } piece;
-    for (uint32_t i = 0; i < dim; i++)
+    for (uint32_t i = 0; i < dim && l->hash != NULL; i++) /* before anything is written */
         if (!isfinite(vector[i]))
             FAIL(INVALID, "%s: a row to be written has a value that is not finite; export a save from before",
                  l->options->path);

@@ -4,10 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/file.h"
 #include "engine/base/heap.h"
 #include "io/read/column_names.h"
-#include "io/read/reader_internal.h"
-#include "io/read/reader_text.h"
 
 #define CRITEO_COLUMNS 40u
 static const char criteo_labels[] = "label";
@@ -142,7 +141,7 @@ static status columns_put(const struct places *p, const char **at, const char *e
 static status header_take(struct places *p, const char **at, const char *end, struct evbuffer *to)
 {
     size_t left = (size_t)(end - *at);
-    reader_mark_skip(at, &left);
+    file_mark_skip(at, &left);
     const char *look = *at;
     for (bool is_last = false; !is_last;) {
         const struct labelled_piece name = value_next(p, &look, end, &is_last);

@@ -39,7 +39,7 @@ struct load {
     struct watch *watch;
     char *path;
     char tag[MODEL_TAG_BYTES];    /* the tag that the version must have; "": any */
-    struct seen seen;             /* the watch's before it, if it fails */
+    struct seen seen;             /* the manifest that it opens */
     struct evhttp_request *asker; /* or NULL */
     pthread_t thread;
     /* the thread's, until `fd` is readable */
@@ -215,7 +215,7 @@ static void load_free(struct load *l)
     free(l);
 }
 
-/* Opens a save beside the one at work; `seen`: what the watch had seen before. */
+/* Opens a save beside the one at work; `seen`: the newest manifest, or what is known of it. */
 static status load_start(struct watch *w, const char *path, const char *tag, struct seen seen,
                          struct evhttp_request *asker)
 {
@@ -265,7 +265,8 @@ static void on_loaded(evutil_socket_t fd, short what, void *context)
         log_warning("model %s: the new save in %s is not taken: %s; version %s stays", m->name, w->directory,
                     status_message(), m->version->name);
     }
-    if (st != ST_OK && *l->tag) w->seen = l->seen; /* the newest save may be another, which nobody has tried */
+    /* A save of a name that is not the newest's leaves that one to be tried. */
+    if (st == ST_OK || *l->tag == 0) w->seen = l->seen;
     if (l->asker) load_answer(m->server, l, st);
     load_free(l);
     w->load = NULL;
@@ -278,9 +279,10 @@ static void on_look(evutil_socket_t unused, short what, void *context)
     (void)unused, (void)what;
     if (w->load || w->is_held || w->model->server->is_draining) return;
     if (!manifest_look(w, &seen) || is_same(&seen, &w->seen)) return;
-    w->seen = seen; /* noted before opening, so that a save that comes meanwhile is seen later */
-    if (load_start(w, w->model->model, "", seen, NULL) != ST_OK)
-        log_warning("model %s: %s", w->model->name, status_message());
+    /* Looked at before opening, so that a save that comes meanwhile is seen later. */
+    if (load_start(w, w->model->model, "", seen, NULL) == ST_OK) return;
+    w->seen = seen;
+    log_warning("model %s: %s", w->model->name, status_message());
 }
 
 /* --- a model ---------------------------------------------------------------------------------- */
@@ -433,9 +435,9 @@ void version_post(struct server *s, struct served *m, struct evhttp_request *req
         file_path_join(path, w->directory, manifest);
         /* The newest save has no name of its own: the thread that opens it checks its tag. */
         const bool is_older = !is_newest && access(path, F_OK) == 0;
-        const struct seen before = w->seen;
-        if (!is_older) (void)manifest_look(w, &w->seen);
-        if (load_start(w, is_older ? path : w->directory, is_newest ? "" : name, before, request) != ST_OK)
+        struct seen seen = w->seen;
+        if (!is_older) (void)manifest_look(w, &seen);
+        if (load_start(w, is_older ? path : w->directory, is_newest ? "" : name, seen, request) != ST_OK)
             http_reply_text(s->http, request, 503, "%s", status_message());
     }
 }

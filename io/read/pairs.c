@@ -32,13 +32,13 @@ struct pairs {
     /* of the line; NULL: the next line begins */
     const char *at;
     uint64_t group;
-    bool has_items; /* the line has an item */
-    /* with a history: the line's items that have a key in it; at: which item of the line it is; run_end: the
-     * place behind it and those after it that have its key, too */
-    uint32_t item_number; /* the present one's; items: how many have a key; next: the first from item_number on */
-    uint32_t item_count, item_next;
-    uint32_t *item_at, *item_run_end; /* [ITEMS_MAX] */
-    uint64_t *item_key;               /* [ITEMS_MAX] */
+    bool has_items;       /* the line has an item */
+    uint32_t item_number; /* the present item's */
+    /* with a history: the line's items that have a key in it */
+    uint32_t item_count, item_next; /* next: the first of them whose number is not below item_number */
+    uint64_t *item_key;             /* [ITEMS_MAX] */
+    uint32_t *item_at;              /* [ITEMS_MAX]: its number in the line                           */
+    uint32_t *item_run_end;         /* [ITEMS_MAX]: the first behind it of another key               */
 };
 /* Most items of a line: a letter and a blank each. */
 #define ITEMS_MAX (READER_LINE_BYTES_MAX / 2 + 1)

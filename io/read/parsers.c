@@ -6,6 +6,7 @@
 
 #include "engine/base/bell.h"
 #include "engine/base/cores.h"
+#include "engine/base/file.h"
 #include "engine/base/ring.h"
 #include "engine/base/thread.h"
 
@@ -97,7 +98,7 @@ static const char *line_cut(const struct parsers *p, void *state, struct parsers
     b->line_count++;
     if (is_long) return NULL;
     if (line_bytes && line[line_bytes - 1] == '\r') line_bytes--;
-    if (b->is_file_begin && b->line_count == 1) reader_mark_skip(&line, &line_bytes);
+    if (b->is_file_begin && b->line_count == 1) file_mark_skip(&line, &line_bytes);
     *bytes = line_bytes;
     return line;
 }

@@ -332,6 +332,9 @@ MUST_USE status reader_open(struct reader **reader, const struct reader_options 
  * text there; the reader closes it. */
 struct reader **reader_files_from(struct reader *reader);
 
+/* Whether these bytes are empty lines, the last of which may lack its end. */
+bool reader_lines_are_empty(const char *at, const char *end);
+
 /* xxh3-64 of a text's bytes, with its column's seed: the key of every reader. */
 uint64_t reader_key(uint64_t seed, const char *text, size_t bytes);
 

@@ -90,14 +90,6 @@ enum reader_found reader_bad(char *why, const char *format, ...) PRINTF_LIKE(2, 
 enum reader_found reader_bad_column(char *why, uint32_t column, const char *name, const char *expected,
                                     const char *text, size_t bytes);
 
-/* Passes over a byte order mark of UTF-8, which some programs write at the front of a file. */
-static inline void reader_mark_skip(const char **line, size_t *bytes)
-{
-    if (*bytes < 3 || memcmp(*line, "\xef\xbb\xbf", 3) != 0) return;
-    *line += 3;
-    *bytes -= 3;
-}
-
 /* Parses a line (NULL: it is too long); if it is bad, `why` (if not NULL) says the reason. */
 enum reader_found reader_line_parse(const struct reader_format_functions *format, void *state, const char *line,
                                     size_t bytes, struct reader_example *example, char *why);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/file.h"
 #include "io/read/reader_lists.h"
 
 /* A block stays in the second-level cache between read(2) and the parser. */
@@ -152,7 +153,7 @@ static status line_next(struct reader_text *text, const char **line, size_t *byt
             if (is_last) continue;
             *line = text->buffer + text->begin;
         }
-        if (++text->line_number == 1 && *line) reader_mark_skip(line, bytes);
+        if (++text->line_number == 1 && *line) file_mark_skip(line, bytes);
         text->counts.line_count++;
         return ST_OK;
     }
@@ -496,7 +497,7 @@ static status first_line_check(struct reader_text *text, const struct reader_exa
     if (line_bytes > READER_LINE_BYTES_MAX)
         line = NULL;
     else
-        reader_mark_skip(&line, &line_bytes);
+        file_mark_skip(&line, &line_bytes);
     bool is_header;
     TRY(header_take(text, line, line_bytes, &is_header));
     const bool may_be_none = line_bytes == 0 && reader_lines_are_empty(stop, text->buffer + text->end);

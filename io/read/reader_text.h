@@ -101,8 +101,6 @@ void reader_text_marks_take(struct reader_text *text, const struct reader_mark *
 
 /* Bytes of empty lines at the end of a file or a text, behind a first one, that at most do not count. */
 #define READER_EMPTY_LINES_BYTES 4096u
-/* Whether these bytes are empty lines, the last of which may lack its end. */
-bool reader_lines_are_empty(const char *at, const char *end);
 /* Makes an example empty. */
 void reader_example_empty(struct example_shape shape, struct reader_example *example);
 

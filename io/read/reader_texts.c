@@ -6,6 +6,7 @@
  * Workload: a text of one line of 240 bytes, twenty thousand a second; or of thousands. */
 #include "io/read/reader_texts.h"
 
+#include "engine/base/file.h"
 static struct texts_reader *texts_of(struct reader *reader) { return (struct texts_reader *)reader; }
 
 static status texts_start(struct reader *reader, struct reader_pass pass)
@@ -74,7 +75,7 @@ static bool line_cut(struct texts_reader *t)
     t->at += bytes + (bytes < left);
     if (t->line && bytes && t->line[bytes - 1] == '\r') bytes--;
     t->line_bytes = bytes;
-    if (++t->line_number == 1 && t->line) reader_mark_skip(&t->line, &t->line_bytes);
+    if (++t->line_number == 1 && t->line) file_mark_skip(&t->line, &t->line_bytes);
     t->counts.line_count++;
     return true;
 }

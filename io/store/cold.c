@@ -202,9 +202,6 @@ static status directory_open(struct cold *cold)
 {
     char name[COLD_NAME_BYTES];
     TRY(file_directory_make(cold->path));
-    snprintf(name, sizeof name, "%s/manifest.json", cold->path);
-    if (access(name, F_OK) == 0)
-        FAIL(INVALID, "%s has a saved model (manifest.json); give store.path a directory of its own", cold->path);
     snprintf(name, sizeof name, "%s/lock", cold->path);
     cold->lock_fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (cold->lock_fd < 0) FAIL(IO, "cannot open %s: %s", name, strerror(errno));

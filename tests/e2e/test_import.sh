@@ -118,6 +118,56 @@ torch_taken() {
         imported "$folder/torch/net.safetensors" --map "$folder/torch/names.txt" --transpose h1.weight,y.weight \
             --strict && predicts_the_same
 }
+# Layers that share weights have one of them, whichever of them --transpose finds first.
+shared_turned() {
+    cat >"$folder/shared.cfg" <<'CFG'
+[model]
+name = shared
+[data]
+dense = I1..I13
+[fc h1]
+input = dense
+units = 6
+bias = no
+[fc h2]
+input = h1
+units = 6
+bias = no
+[fc h3]
+input = h2
+units = 6
+bias = no
+share = h2
+[fc h4]
+input = h3
+units = 3
+[fc y]
+input = h4
+units = 1
+[loss bce]
+input = y
+CFG
+    heterps gen criteo --rows 200 -o "$folder/shared.tsv" &&
+        heterps compile "$folder/shared.cfg" -o "$folder/shared.bin" &&
+        heterps "$folder/shared.bin" --data "$folder/shared.tsv" --out "$folder/shared" &&
+        heterps export "$folder/shared.bin" --model "$folder/shared" -o "$folder/turned" --format npy &&
+        python3 - "$folder/turned" <<'PYTHON' &&
+import glob, struct, sys
+for path in glob.glob(sys.argv[1] + "/*.weight.npy"):
+    data = open(path, "rb").read()
+    begin = 10 + struct.unpack("<H", data[8:10])[0]
+    head, values = data[:begin].decode("latin1"), struct.unpack(f"<{(len(data) - begin) // 4}f", data[begin:])
+    at = head.index("(") + 1
+    rows, cols = map(int, head[at : head.index(")")].split(","))
+    turned = head[:at] + f"{cols}, {rows}" + head[head.index(")"):]
+    assert len(turned) == len(head)
+    values = [values[r * cols + c] for c in range(cols) for r in range(rows)]
+    open(path, "wb").write(turned.encode("latin1") + struct.pack(f"<{len(values)}f", *values))
+PYTHON
+        heterps import "$folder/shared.bin" "$folder/turned" --out "$folder/shared.to" --transpose all --strict &&
+        exported "$folder/shared.bin" "$folder/shared" shared && exported "$folder/shared.bin" "$folder/shared.to" to &&
+        same_bytes shared to
+}
 missing_and_extra() {
     foreign '
 npy("h1.bias.npy", "<f4", *[dense["h1.bias"][0], packed(dense["h1.bias"][1])])
@@ -174,6 +224,7 @@ check 'a format that there is not' fails_so 2 '--format: expected safetensors, n
 check 'what was imported goes on like what was begun with --init' continues
 check 'a folder of .npy files: the same model; --init takes it too' npy_files
 check 'other names, weights the other way round, doubles' torch_taken
+check 'weights that layers share, the other way round' shared_turned
 check 'missing and extra tensors are listed' missing_and_extra
 check '--strict: missing and extra tensors are refused' \
     refused 1 '--strict: only in the graph: h1.weight .*; not in the graph: optimizer' "$folder/part" --strict

@@ -113,6 +113,8 @@ killed() { # a run that died leaves segments, which the next one removes
 }
 check 'what a killed run left is removed' killed
 
+fails 1 'store.path: .*crossed.model has a saved model in it' "rows in a saved model's directory" heterps "$graph" \
+    --data "$data" --set store.ssd=16MiB --set store.path="$folder/crossed.model"
 fails 2 'store.path=DIR' 'no directory' heterps "$graph" --data "$data" --set store.ssd=16MiB
 fails 1 'raise store.ram, or lower store.ssd' 'too little RAM for the index' heterps "$graph" --data "$data" \
     --set store.ram=4MiB --set store.ssd=100MiB --set store.path="$folder/rows"

@@ -145,6 +145,26 @@ static void lean__damaged__is_refused(void **state)
     model_close(&model);
 }
 
+static void lean__rows_that_are_not_finite__are_refused(void **state)
+{
+    (void)state;
+    snprintf(path, sizeof path, "%s", fixture_path("nan"));
+    for (uint32_t kind = 0; kind < LEAN_STORE_COUNT; kind++) {
+        struct model model;
+        struct lean_written written;
+        float *span;
+        fixture_model(&model, 3, 5);
+        assert_ok(store_put(model.store, 0, 77, &span));
+        span[1] = kind ? NAN : INFINITY;
+        assert_int_equal(
+            lean_write(&model, &(struct lean_options){.path = path, .store = (enum lean_store)kind}, &written),
+            ST_INVALID);
+        assert_non_null(strstr(status_message(), "a row to be written has a value that is not finite"));
+        assert_int_equal(access(path, F_OK), -1);
+        model_close(&model);
+    }
+}
+
 static void lean__score_without_counters__is_refused(void **state)
 {
     (void)state;
@@ -163,6 +183,7 @@ int main(void)
         cmocka_unit_test(lean__each_store__gives_back_what_it_can),
         cmocka_unit_test(lean__the_same_values__the_same_bytes),
         cmocka_unit_test(lean__damaged__is_refused),
+        cmocka_unit_test(lean__rows_that_are_not_finite__are_refused),
         cmocka_unit_test(lean__score_without_counters__is_refused),
     };
     return cmocka_run_group_tests(tests, fixture_open, fixture_close) ? 1 : 0;

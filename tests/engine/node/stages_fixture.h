@@ -149,4 +149,17 @@ static void stages_compare(struct outcome expected, const struct drawn *d, bool 
     if (training_nodes_hash(all, d->node_count) != expected.model) fail_msg("%s: other parameters", d->plan);
 }
 
+/* Trains the drawn plan in pieces of uneven length, and compares. */
+static void stages_train(struct outcome expected, const struct drawn *d, const char *const *set, uint64_t seed)
+{
+    stages_open(d, set, seed, NULL);
+    for (uint64_t until = 1 + seed % 4; !runners[0].training.is_end; until += 2 + seed % 7) {
+        nodes_run(until);
+        nodes_do(check_main);
+        nodes_are_well();
+    }
+    stages_compare(expected, d, true);
+    nodes_close();
+}
+
 #endif

@@ -153,14 +153,7 @@ static void assert_same(const char *const *set, bool is_shared, uint64_t seeds, 
         uint64_t random = seed;
         struct drawn d = {0};
         plan_draw(&d, is_shared, &random);
-        stages_open(&d, set, seed, NULL);
-        for (uint64_t until = 1 + seed % 4; !runners[0].training.is_end; until += 2 + seed % 7) {
-            nodes_run(until);
-            nodes_do(check_main);
-            nodes_are_well();
-        }
-        stages_compare(expected, &d, true);
-        nodes_close();
+        stages_train(expected, &d, set, seed);
     }
 }
 

@@ -610,6 +610,27 @@ static void data_cache__blocks__order_is_the_documented_one(void **state)
     }
 }
 
+/* As nodes skip what others compute: lines behind the last example count once in a pass. */
+static void data_cache__skipped_to_its_end__counts_each_bad_line_once(void **state)
+{
+    (void)state;
+    const char *path = data_make(3000);
+    struct reader *reader;
+    struct cached_options o = options_make(path, BUDGET, 0);
+    assert_ok(open_reader(&reader, &o));
+    const uint32_t count = examples_of(reader, 0, 0, found);
+    const uint64_t bad_count = reader_counts(reader).bad_count;
+    assert_true(bad_count > 1);
+    for (uint64_t epoch = 1; epoch < 3; epoch++) {
+        bool is_end = false;
+        assert_ok(reader_start(reader, epoch));
+        assert_ok(reader_skip(reader, count + 100, NULL, &is_end));
+        assert_true(is_end);
+        assert_int_equal(reader_counts(reader).bad_count, (epoch + 1) * bad_count);
+    }
+    reader_close(reader);
+}
+
 static void data_cache__blocks__garbled_is_made_anew(void **state)
 {
     (void)state;
@@ -676,6 +697,7 @@ int main(void)
         cmocka_unit_test_teardown(data_cache__notices__are_told_when_it_happens, cache_remove),
         cmocka_unit_test_teardown(data_cache__stream__can_be_read_again, cache_remove),
         cmocka_unit_test_teardown(data_cache__blocks__order_is_the_documented_one, cache_remove),
+        cmocka_unit_test_teardown(data_cache__skipped_to_its_end__counts_each_bad_line_once, cache_remove),
         cmocka_unit_test_teardown(data_cache__blocks__garbled_is_made_anew, cache_remove),
         cmocka_unit_test_teardown(data_cache__blocks__too_small_is_an_error, cache_remove),
     };

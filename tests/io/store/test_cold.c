@@ -570,6 +570,39 @@ static void directory_has_one_owner(void **state)
     assert_fails(INVALID, "raise store.ssd", cold_home.open(&other, &options));
 }
 
+static bool is_there(const char *name)
+{
+    char path[600];
+    snprintf(path, sizeof path, "%s/%s", test_path("rows"), name);
+    return access(path, F_OK) == 0;
+}
+
+static void segments_of_dead_processes_go_and_saved_ones_stay(void **state)
+{
+    (void)state;
+    static const char *const left[] = {"emb.00000007.segment", "a.b.123456789.segment"},
+                             *const kept[] = {"emb.00000007.12345678.segment", "emb.00000007.segment.old",
+                                              "emb.7.segment"};
+    struct world w;
+    (void)mkdir(test_path("rows"), 0755);
+    for (int i = 0; i < 5; i++) {
+        char path[600];
+        snprintf(path, sizeof path, "%s/%s", test_path("rows"), i < 2 ? left[i] : kept[i - 2]);
+        FILE *file = fopen(path, "w");
+        assert_non_null(file);
+        fclose(file);
+    }
+    world_open(&w, 1, false, 0);
+    for (int i = 0; i < 2; i++) assert_false(is_there(left[i]));
+    for (int i = 0; i < 3; i++) assert_true(is_there(kept[i]));
+    for (int i = 0; i < 3; i++) {
+        char path[600];
+        snprintf(path, sizeof path, "%s/%s", test_path("rows"), kept[i]);
+        assert_int_equal(unlink(path), 0);
+    }
+    world_close(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -585,6 +618,7 @@ int main(void)
         cmocka_unit_test(full_segment_ends_with_its_trailer),
         cmocka_unit_test(cut_file_is_said),
         cmocka_unit_test(directory_has_one_owner),
+        cmocka_unit_test(segments_of_dead_processes_go_and_saved_ones_stay),
     };
     return cmocka_run_group_tests(tests, test_directory_make, test_directory_remove) ? 1 : 0;
 }

@@ -75,14 +75,7 @@ static void assert_same(const char *const *set, uint64_t first)
         cards_are(2, 0, seed);
         const struct outcome expected = alone_on(set, d.plan);
         cards_are(2, 0, seed + 1);
-        stages_open(&d, set, seed, NULL);
-        for (uint64_t until = 1 + seed % 4; !runners[0].training.is_end; until += 2 + seed % 7) {
-            nodes_run(until);
-            nodes_do(check_main);
-            nodes_are_well();
-        }
-        stages_compare(expected, &d, true);
-        nodes_close();
+        stages_train(expected, &d, set, seed);
     }
 }
 
