@@ -1,9 +1,9 @@
 #!/bin/sh
-# Usage: [TESTS=PATTERN] [BUT=PATTERN] sh tests/run.sh BUILD_DIR PROGRAM...
+# Usage: [TESTS=PATTERN] [BUT=PATTERN] [BESIDE=PID] sh tests/run.sh BUILD_DIR PROGRAM...
 # Runs every test program named and every tests/*/test_*.sh whose path matches the extended regular expression
 # TESTS and not BUT, each within its time limit, and counts. As many run at a time as there are processors; beside them,
 # one by one, those that tests/waiting lists, which hardly compute; behind them, one by one, those of
-# tests/alone.
+# tests/alone, after the process BESIDE has ended.
 # A program prints TAP ("ok 1 - name", "not ok 2 - name", "ok 3 - name # SKIP why"); one that dies without saying
 # "not ok", or says nothing, counts as one failure; exit status 77 with nothing printed as one skip.
 # Last line: N passed, N failed, N skipped. Exit status 1 if anything failed.
@@ -79,6 +79,7 @@ done
 xargs -r -n1 sh tests/run.sh --one "$out" <"$out/waiting" &
 xargs -r -n1 -P"$(nproc)" sh tests/run.sh --one "$out" <"$out/together"
 wait
+while [ -s "$out/alone" ] && [ -n "${BESIDE:-}" ] && kill -0 "$BESIDE" 2>/dev/null; do sleep 1; done
 xargs -r -n1 sh tests/run.sh --one "$out" <"$out/alone"
 awk '{ passed += $1; failed += $2; skipped += $3 }
     END {

@@ -133,15 +133,17 @@ uint32_t emu_epoch_next(void)
     return atomic_fetch_add_explicit(&shared_epoch, 1, memory_order_relaxed);
 }
 
+/* `did`: "written" or "read". */
 _Noreturn static void race(const struct emu_region *region, uintptr_t at, bool is_write, const char *did, uint32_t by,
                            bool is_elsewhere)
 {
     const char *own = is_write ? "writes" : "reads";
     const unsigned long offset = (unsigned long)(at - region->begin);
-    if (is_elsewhere) emu_fail("%s %s, byte %lu, which a thread of another block %s", own, region->name, offset, did);
+    if (is_elsewhere)
+        emu_fail("%s %s, byte %lu, which a thread of another block has %s", own, region->name, offset, did);
     if (by < EMU_THREADS_MAX)
-        emu_fail("%s %s, byte %lu, which thread %u %s with no barrier between", own, region->name, offset, by, did);
-    emu_fail("%s %s, byte %lu, which other threads %s with no barrier between", own, region->name, offset, did);
+        emu_fail("%s %s, byte %lu, which thread %u has %s with no barrier between", own, region->name, offset, by, did);
+    emu_fail("%s %s, byte %lu, which other threads have %s with no barrier between", own, region->name, offset, did);
 }
 
 static void copy_look(const struct emu_region *region, const struct emu_cell *c, uintptr_t at, bool is_write)
@@ -163,19 +165,18 @@ static void cell_write(struct emu *e, const struct emu_region *region, struct em
     const bool was_atomic = c->write_thread == EMU_BY_ATOMIC;
     copy_look(region, c, at, true);
     if (c->write_when >= e->launch_epoch && !(is_atomic && was_atomic)) {
-        if (c->write_when < e->block_epoch) race(region, at, true, "has written", 0, true);
+        if (c->write_when < e->block_epoch) race(region, at, true, "written", 0, true);
         if (c->write_when == e->epoch && c->write_thread != thread &&
             (was_atomic || c->write_thread / 32 != warp || c->write_warp == synced))
-            race(region, at, true, "has written", c->write_thread, false);
+            race(region, at, true, "written", c->write_thread, false);
     }
     if (c->read_when >= e->launch_epoch) {
-        if (c->read_when < e->block_epoch || c->read_warp & EMU_READ_ELSEWHERE)
-            race(region, at, true, "has read", 0, true);
+        if (c->read_when < e->block_epoch || c->read_warp & EMU_READ_ELSEWHERE) race(region, at, true, "read", 0, true);
         const bool is_own = c->read_thread == thread, is_warps = c->read_thread < EMU_THREADS_MAX
                                                                      ? c->read_thread / 32 == warp
                                                                      : c->read_thread == (EMU_BY_WARP | warp);
         if (c->read_when == e->epoch && !is_own && !(is_warps && (c->read_warp & ~EMU_READ_ELSEWHERE) < synced))
-            race(region, at, true, c->read_thread < EMU_THREADS_MAX ? "has read" : "have read", c->read_thread, false);
+            race(region, at, true, "read", c->read_thread, false);
     }
     c->write_when = e->epoch;
     c->write_thread = is_atomic ? EMU_BY_ATOMIC : thread;
@@ -190,10 +191,10 @@ static inline __attribute__((always_inline)) void cell_read(struct emu *e, const
     if (region->site != NULL && c->write_when == 0)
         emu_fail("reads %s, byte %lu, which nobody has written", region->name, (unsigned long)(at - region->begin));
     if (c->write_when >= e->launch_epoch) {
-        if (c->write_when < e->block_epoch) race(region, at, false, "has written", 0, true);
+        if (c->write_when < e->block_epoch) race(region, at, false, "written", 0, true);
         if (c->write_when == e->epoch && c->write_thread != thread &&
             (c->write_thread / 32 != warp || c->write_warp == synced))
-            race(region, at, false, "has written", c->write_thread, false);
+            race(region, at, false, "written", c->write_thread, false);
     }
     if (c->read_when == e->epoch) {
         const uint16_t flag = c->read_warp & EMU_READ_ELSEWHERE, by_warp = EMU_BY_WARP | warp;

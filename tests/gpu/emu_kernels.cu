@@ -29,6 +29,8 @@
 #define refills_early_args    faulty_args
 #define forgets_arrival_args  faulty_args
 #define leaves_products_args  faulty_args
+#define blocks_overtake_args  faulty_args
+#define meets_args            faulty_args
 #define adds_args             faulty_args
 
 #define BLOCK                 128u
@@ -309,6 +311,32 @@ ROWS_MULTIPLY(hides_bulk, HIDES)
 ROWS_MULTIPLY(refills_early, REFILLS)
 ROWS_MULTIPLY(forgets_arrival, FORGETS)
 ROWS_MULTIPLY(leaves_products, LEAVES)
+
+KERNEL(blocks_overtake)
+{
+    uint32_t i = blockIdx.x * blockDim.x + threadIdx.x, sum = a.out[i];
+    if (a.is_faulty && i == 0) sum += a.out[BLOCK];
+    a.out[i] = sum + i;
+}
+
+KERNEL(meets)
+{
+    SHARED(uint32_t, tile, BLOCK);
+    const uint32_t t = threadIdx.x, first = a.is_faulty & 0xff, second = a.is_faulty >> 8 & 0xff;
+    uint32_t sum = 0;
+    tile[t] = t;
+    __syncthreads();
+    if (a.is_faulty && (t == first || (second && t == second))) {
+        if (a.is_faulty >> 24 & 1)
+            tile[5] = t;
+        else
+            sum = tile[5];
+    }
+    if (a.is_faulty >> 25 & 1) __syncwarp();
+    if (a.is_faulty && t == (a.is_faulty >> 16 & 0xff)) tile[5] = t;
+    __syncthreads();
+    a.out[blockIdx.x * blockDim.x + t] = sum + tile[t];
+}
 
 KERNEL(adds)
 {

@@ -38,7 +38,14 @@ struct faulty_args {
     X(refills_early)    /* says that it has multiplied before it has                   */                              \
     X(forgets_arrival)  /* a warp does not say that it has                             */                              \
     X(leaves_products)  /* ends while they are under way                               */                              \
+    X(blocks_overtake)  /* a block reads what a later one writes                       */                              \
+    X(meets)            /* threads read and write one number: see MEETS                */                              \
     X(adds)             /* atomics do not collide; a plain read of the sum does        */
+
+/* What is_faulty says to `meets`: `first` and `second` (0: nobody) read a number, or both write it; with a
+ * __syncwarp between or without, `last` writes it. */
+#define MEETS(first, second, last, is_write, is_synced)                                                                \
+    ((first) | (second) << 8 | (last) << 16 | (uint32_t)(is_write) << 24 | (uint32_t)(is_synced) << 25)
 
 /* The elements of what `multiplies` multiplies; multiplies_tf32 those of 8 terms. */
 #define MULTIPLIES_LEFT(m, k)  ((3 * (m) + 5 * (k)) % 11)

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -15,7 +16,7 @@
 #define BLOCKS 3u
 #define COUNT  (BLOCK * BLOCKS)
 
-static status run(emu_kernel *kernel, const char *name, bool is_faulty, uint64_t seed, uint32_t *out)
+static status run(emu_kernel *kernel, const char *name, uint32_t is_faulty, uint64_t seed, uint32_t *out)
 {
     void *in_memory, *out_memory;
     assert_int_equal(emu_alloc(&in_memory, COUNT * sizeof(uint32_t), "in"), ST_OK);
@@ -42,8 +43,8 @@ static const struct {
     {"diverges", "waits at", diverges},
     {"leaves", "thread 5 has ended", leaves},
     {"reads_unwritten", "nobody has written", reads_unwritten},
-    {"blocks_collide", "another block", blocks_collide},
-    {"blocks_peek", "another block", blocks_peek},
+    {"blocks_collide", "writes out, byte 0, which a thread of another block has written", blocks_collide},
+    {"blocks_peek", "reads out, byte 0, which a thread of another block has written", blocks_peek},
     {"forgets_lane", "__shfl_xor_sync, and thread 7 has ended", forgets_lane},
     {"forgets_warp", "no barrier between", forgets_warp},
     {"leaves_mask", "reads lane 20, which mask 0000ffff leaves out", leaves_mask},
@@ -60,7 +61,8 @@ static const struct {
     {"refills_early", "a product of threads 0 to 127 reads", refills_early},
     {"forgets_arrival", "thread 1 waits at", forgets_arrival},
     {"leaves_products", "1 of its products are under way", leaves_products},
-    {"adds", "has", adds},
+    {"blocks_overtake", "writes out, byte 512, which a thread of another block has read", blocks_overtake},
+    {"adds", "out, byte 0, which other threads have written", adds},
 };
 
 static void sound_kernels_pass(void **state)
@@ -85,6 +87,61 @@ static void faults_are_found_in_every_order(void **state)
                  strstr(status_message(), "no memory") == NULL))
                 fail_msg("%s: %s", cases[k].name, status_message());
         }
+}
+
+/* Threads that read and write byte 20, and what each fault says, by who comes first. Threads 0 to 31 are a
+ * warp, 32 to 63 the next. */
+static void accesses_that_meet__are_told_unless_their_warp_waits_between(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t what;
+        struct {
+            uint32_t thread;
+            const char *does, *other;
+        } faults[6]; /* all are seen, and no other; none: sound */
+    } meetings[] = {
+        {MEETS(3, 0, 40, false, false), {{3, "reads", "thread 40 has written"}, {40, "writes", "thread 3 has read"}}},
+        {MEETS(3, 4, 40, false, false),
+         {{3, "reads", "thread 40 has written"},
+          {4, "reads", "thread 40 has written"},
+          {40, "writes", "other threads have read"},
+          {40, "writes", "thread 3 has read"},
+          {40, "writes", "thread 4 has read"}}},
+        {MEETS(3, 70, 40, false, false),
+         {{3, "reads", "thread 40 has written"},
+          {70, "reads", "thread 40 has written"},
+          {40, "writes", "other threads have read"},
+          {40, "writes", "thread 3 has read"},
+          {40, "writes", "thread 70 has read"}}},
+        {MEETS(3, 0, 40, true, false),
+         {{3, "writes", "thread 40 has written"}, {40, "writes", "thread 3 has written"}}},
+        {MEETS(3, 0, 4, false, false), {{3, "reads", "thread 4 has written"}, {4, "writes", "thread 3 has read"}}},
+        {MEETS(3, 0, 40, false, true), {{40, "writes", "thread 3 has read"}}},
+        {MEETS(3, 0, 40, true, true), {{40, "writes", "thread 3 has written"}}},
+        {MEETS(3, 40, 4, false, true), {{4, "writes", "other threads have read"}}},
+        {MEETS(3, 0, 4, false, true), {{0}}},
+        {MEETS(3, 6, 4, false, true), {{0}}},
+        {MEETS(3, 0, 4, true, true), {{0}}},
+        {MEETS(3, 40, 128, false, true), {{0}}},
+    };
+    for (size_t i = 0; i < sizeof meetings / sizeof *meetings; i++) {
+        uint32_t count = 0, seen = 0;
+        char faults[6][160];
+        for (; meetings[i].faults[count].does; count++)
+            snprintf(faults[count], sizeof faults[count],
+                     "kernel meets, block (0, 0, 0), thread (%u, 0, 0): %s shared memory tile, byte 20, which %s with "
+                     "no barrier between",
+                     meetings[i].faults[count].thread, meetings[i].faults[count].does, meetings[i].faults[count].other);
+        for (uint64_t seed = 1; seed <= 20; seed++) {
+            uint32_t f = 0;
+            assert_int_equal(run(meets, "meets", meetings[i].what, seed, NULL), count ? ST_INVALID : ST_OK);
+            while (f < count && strcmp(faults[f], status_message()) != 0) f++;
+            if (f == count && count) fail_msg("%zu: %s", i, status_message());
+            seen |= 1u << f;
+        }
+        if (count) assert_int_equal(seen, (1u << count) - 1);
+    }
 }
 
 static void results_are_those_of_the_kernel(void **state)
@@ -134,8 +191,8 @@ static void a_dropped_barrier_is_missed(void **state)
     }
     emu_drop(NULL);
     /* All but the one of `leaves`, which nothing needs, and those of `diverges` and `refills_early` that no
-     * thread takes without the fault. */
-    assert_int_equal(found, count - 3);
+     * thread takes without the fault. And but the three of `meets`, which is no case. */
+    assert_int_equal(found, count - 6);
 }
 
 static void bounds_of_a_launch(void **state)
@@ -195,6 +252,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sound_kernels_pass),
         cmocka_unit_test(faults_are_found_in_every_order),
+        cmocka_unit_test(accesses_that_meet__are_told_unless_their_warp_waits_between),
         cmocka_unit_test(results_are_those_of_the_kernel),
         cmocka_unit_test(a_dropped_barrier_is_missed),
         cmocka_unit_test(bounds_of_a_launch),
