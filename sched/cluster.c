@@ -171,6 +171,7 @@ static status node_read(const struct ini *ini, const struct ini_section *section
     memcpy(node->name, section->name, bytes + 1);
     node->memory_bytes = (double)keys.memory;
     node->price_per_hour = keys.price_per_hour;
+    node->cores = keys.cores;
     return ST_OK;
 }
 

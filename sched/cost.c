@@ -98,12 +98,13 @@ status cost_model_open(struct cost_model *model, const struct instance *i)
     for (uint32_t l = 0; l < L; l++)
         for (uint32_t t = 0; t < T; t++) model->times[(size_t)l * T + t] = cost_layer_time(i, l, t);
     double all_units = cost_places_set(model);
+    model->has_run = i->run.micros > 0;
     for (uint32_t t = 0; t < T; t++) {
         model->price[t] = i->types[t].resource.price_per_hour * resource_node_count(&i->types[t].resource);
         model->limit[t] = i->types[t].resource.limit;
         model->is_card[t] = resource_is_card(i->types[t].resource.device);
         model->adds_moves[t] = i->types[t].resource.adds_moves;
-        model->has_adding |= model->adds_moves[t];
+        model->has_ends |= model->adds_moves[t] || cost_is_one_card(model, 0, L - 1, t);
         all_units += model->price[t] * model->limit[t];
     }
     model->torn = INSTANCE_CANNOT / i->batch;
@@ -117,7 +118,7 @@ status cost_model_open(struct cost_model *model, const struct instance *i)
         tau = 0;
         for (size_t c = 0; c < (size_t)L * T; c++) {
             struct cost_time time = model->times[c];
-            cost_stage_end(model, (uint32_t)(c % T), &time);
+            cost_stage_end(model, (uint32_t)(c / T), (uint32_t)(c / T), (uint32_t)(c % T), &time);
             tau += cost_et(&time, 1);
         }
         if (is_tied) tau += model->torn;
@@ -188,7 +189,7 @@ struct cost_time cost_segment(const struct cost_model *m, uint32_t first, uint32
     struct cost_time sum = {0};
     for (uint32_t l = first; l <= last; l++) cost_compute_add(m, l, type, &sum);
     cost_move_set(m, first, last, type, &sum);
-    cost_stage_end(m, type, &sum);
+    cost_stage_end(m, first, last, type, &sum);
     return sum;
 }
 
@@ -208,7 +209,8 @@ uint32_t cost_stages(const struct cost_model *m, const type_index *types, struct
         cost_compute_add(m, l, types[l], &stage->time);
         cost_move_set(m, stage->first, l, types[l], &stage->time);
     }
-    for (uint32_t s = 0; s < count && m->has_adding; s++) cost_stage_end(m, stages[s].type, &stages[s].time);
+    for (uint32_t s = 0; s < count && m->has_ends; s++)
+        cost_stage_end(m, stages[s].first, stages[s].last, stages[s].type, &stages[s].time);
     cost_links_add(m, stages, count);
     return count;
 }
@@ -230,7 +232,8 @@ struct cost_result cost_of(const struct cost_model *m, const struct cost_stage *
             r.limiting_stage = s;
         }
         units[stages[s].type] += stages[s].k;
-        is_within = is_within && units[stages[s].type] <= m->limit[stages[s].type];
+        is_within = is_within && units[stages[s].type] <= m->limit[stages[s].type] &&
+                    (stages[s].k == 1 || !cost_is_one_card(m, stages[s].first, stages[s].last, stages[s].type));
     }
     r.is_feasible = is_within && tau <= m->tau_max;
     r.throughput = 1 / tau;

@@ -9,6 +9,8 @@
  * sequential seconds. Its communication is that of the cut after its last layer; on a card it grows by
  * INSTANCE_CANNOT if the stage leaves out layers that are tied to its own.
  *
+ * Of a stage on cards that looks rows up nothing divides, and k is 1, if the plan is to be run.
+ *
  * A type may say that it does not move data while it computes, as with cores that read what other cores have
  * written. For its stages (3) is ET = CT + DT.
  *
@@ -40,9 +42,9 @@
  *
  *     4 dense_bytes / (n S) + 2 row_bytes / n^2
  *
- * bytes an example, there and back, and a message each way a step for either. So a row is counted as
- * often as it is looked up, though it travels once for all examples of a step that share it; and a
- * node's sums as one, though lanes that the tree does not join travel alone. The exchange is taken to
+ * bytes an example, there and back, and a message each way a step for either. A profile
+ * counts a row once a step, as it travels; without one it counts as often as it is looked up. A
+ * node's sums count as one, though lanes that the tree does not join travel alone. The exchange is taken to
  * hide behind computation, as (3) takes it of cuts. A stage takes the seconds of its slowest link. Its
  * nodes have all of its dense parameters, and parts of its tables. */
 #ifndef HETERPS_SCHED_COST_H
@@ -103,7 +105,8 @@ struct cost_model {
     double links_most;       /* seconds an example: no stage takes longer on a link */
     bool has_node_memory, has_node_price, has_leaders;
     bool has_shared; /* a place has several nodes */
-    bool has_adding; /* some type adds moves */
+    bool has_ends;   /* cost_stage_end changes some stages: a type adds moves, or cards look rows up alone */
+    bool has_run;    /* plans are to be run: a stage that looks rows up has one card at most */
     void *memory;
 };
 MUST_USE status cost_model_open(struct cost_model *model, const struct instance *instance);
@@ -138,13 +141,22 @@ static inline void cost_move_set(const struct cost_model *m, uint32_t first, uin
     sum->move_shared = end->move_shared;
     if (m->is_card[type] && (last >= m->torn_at[first] || first < m->whole_from[last])) sum->move += m->torn;
 }
-/* Completes the time of a stage without links, after its last layer. */
-static inline void cost_stage_end(const struct cost_model *m, uint32_t type, struct cost_time *time)
+/* Whether a run takes the stage only on one card, as it looks rows up. */
+static inline bool cost_is_one_card(const struct cost_model *m, uint32_t first, uint32_t last, uint32_t type)
 {
-    if (!m->adds_moves[type]) return;
-    time->compute += time->move;
-    time->compute_shared += time->move_shared;
-    time->move = time->move_shared = 0;
+    return m->has_run && m->is_card[type] && m->row_bytes[last + 1] > m->row_bytes[first];
+}
+/* Completes the time of the stage of layers first … last without links. */
+static inline void cost_stage_end(const struct cost_model *m, uint32_t first, uint32_t last, uint32_t type,
+                                  struct cost_time *time)
+{
+    if (m->adds_moves[type]) {
+        time->compute += time->move;
+        time->compute_shared += time->move_shared;
+        time->move = time->move_shared = 0;
+    }
+    if (cost_is_one_card(m, first, last, type))
+        *time = (struct cost_time){time->compute + time->compute_shared, 0, time->move + time->move_shared, 0};
 }
 static inline uint64_t cost_nodes(const struct cost_model *m, uint32_t type) { return m->place_nodes[m->place[type]]; }
 static inline bool cost_is_shared(const struct cost_model *m, uint32_t type)

@@ -165,16 +165,45 @@ static uint64_t node_flops(const struct graph *g, const struct graph_node *n, ui
     return shape.flops_forward;
 }
 
-/* Adds the bytes of the rows that an example looks up: read and written; and sent between nodes, the
- * key, the vector and its gradient of each. */
+/* The most keys of an example that the node looks up, in *table; 0: it looks none up. */
+static double keys_of(const struct graph *g, const struct graph_node *n, uint32_t *table)
+{
+    double keys = 0;
+    if (!(op_table[n->op].traits & OP_LOOKS_UP)) return 0;
+    *table = ((const struct embed_bag_attr *)n->attr)->table;
+    for (uint32_t i = 0; i < n->input_count; i++) keys += g->fields[g->tensors[g->args[n->arg_begin + i]].cols].ids_max;
+    return keys;
+}
+
+/* Bytes of a row between nodes: the key, the vector and its gradient. */
+static double row_bytes(const struct graph_table *table) { return 8 + 2 * table->dim * (double)sizeof(float); }
+
+/* Adds the bytes of the rows that an example looks up: read and written; and sent between nodes. */
 static void rows_add(const struct graph *g, const struct graph_node *n, struct layer_facts *layer)
 {
-    if (!(op_table[n->op].traits & OP_LOOKS_UP)) return;
-    const struct graph_table *table = &g->tables[((const struct embed_bag_attr *)n->attr)->table];
-    double keys = 0;
-    for (uint32_t i = 0; i < n->input_count; i++) keys += g->fields[g->tensors[g->args[n->arg_begin + i]].cols].ids_max;
-    layer->touched_bytes += 2 * keys * table->span_floats * sizeof(float);
-    layer->row_bytes += keys * (sizeof(uint64_t) + 2 * table->dim * sizeof(float));
+    uint32_t table;
+    const double keys = keys_of(g, n, &table);
+    if (keys == 0) return;
+    layer->touched_bytes += 2 * keys * g->tables[table].span_floats * sizeof(float);
+    layer->row_bytes += keys * row_bytes(&g->tables[table]);
+}
+
+void layer_table_rows(struct layer_table *layers, const struct graph *g, const double *rows)
+{
+    for (uint32_t l = 0; l < g->layer_count; l++) layers->layers[l].row_bytes = 0;
+    for (uint32_t t = 0; t < g->table_count; t++) {
+        double all = 0;
+        uint32_t table;
+        for (uint32_t i = 0; i < g->forward_count; i++) {
+            const double keys = keys_of(g, &g->nodes[i], &table);
+            if (keys > 0 && table == t) all += keys;
+        }
+        for (uint32_t i = 0; i < g->forward_count; i++) {
+            const double keys = keys_of(g, &g->nodes[i], &table);
+            if (keys > 0 && table == t)
+                layers->layers[g->nodes[i].layer].row_bytes += keys / all * rows[t] * row_bytes(&g->tables[t]);
+        }
+    }
 }
 
 status layer_table_of_graph(struct layer_table *table, const struct graph *graph)

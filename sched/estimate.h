@@ -52,6 +52,10 @@ MUST_USE status layer_table_read(struct layer_table *table, const char *path);
  * most flops, or of its first op. Its touched bytes are those of one row for each key that its fields may
  * have. The number of a table's rows is not known, so weight_bytes count dense parameters alone. */
 MUST_USE status layer_table_of_graph(struct layer_table *table, const struct graph *graph);
+/* Replaces row_bytes, which layer_table_of_graph takes from the most keys that fields may have, by what was
+ * measured: rows [table_count], distinct rows that an example adds to a step. Layers that look up one table
+ * share them in proportion to their keys. */
+void layer_table_rows(struct layer_table *table, const struct graph *graph, const double *rows);
 void layer_table_free(struct layer_table *table);
 
 /* The instance of these layers on a cluster, by declared rates; batch: B_o. For a goal of "max"

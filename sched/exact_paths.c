@@ -114,7 +114,7 @@ static status segments_begin(struct exact *x, uint32_t first, double tau, struct
             open++;
             segment.time = sums[t];
             cost_move_set(m, first, last, t, &segment.time);
-            cost_stage_end(m, t, &segment.time);
+            cost_stage_end(m, first, last, t, &segment.time);
             TRY(segment_places_add(x, &segment, tau));
         }
     }

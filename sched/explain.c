@@ -99,10 +99,11 @@ static void totals_write(FILE *out, const struct cost_model *m, const struct sol
         paragraph(out, "cost", LABEL, text);
         snprintf(text, sizeof text, "%s examples/s", words_number(WORDS, throughput, 4));
         size_t used = strlen(text);
-        if (limit > 0 && isfinite(limit))
+        if (limit > 0 && isfinite(limit) && s->expected == 0)
             snprintf(text + used, sizeof text - used, ", %s of the %s asked", words_share(WORDS, throughput / limit),
                      words_number(WORDS, limit, 4));
         paragraph(out, "throughput", LABEL, text);
+        if (s->expected > 0) paragraph(out, "expected", LABEL, solution_expected_text(s, text, sizeof text));
     }
     if (s->server_cores > 0) {
         snprintf(text, sizeof text, "%s for parameter servers, %s besides",
@@ -187,14 +188,16 @@ static void pace_write(FILE *out, const struct cost_model *m, const struct solut
                         words_name(type, sizeof type, i->types[stage->type].resource.name, 24));
     size_t at = (size_t)used;
     double faster = s->result.throughput * (1 + 1e-9);
-    if (explain_provisions(m, s, faster, stages, &more, 1) == 0)
+    if (s->adapted_from)
+        at += (size_t)snprintf(text + at, sizeof text - at, " The units are those that are best in a run.");
+    else if (explain_provisions(m, s, faster, stages, &more, 1) == 0)
         at += (size_t)snprintf(text + at, sizeof text - at, " More units would not make it faster, or there are none.");
     else
         at += (size_t)snprintf(text + at, sizeof text - at, " A step faster, %s examples/s, would cost %s (%s).",
                                words_number(WORDS, more.throughput, 4), words_usd(WORDS, more.cost),
                                words_change(WORDS, more.cost / s->result.cost));
     double limit = i->throughput_limit;
-    if (limit > 0 && explain_provisions(m, s, limit, stages, &fewest, 1) > 0) {
+    if (limit > 0 && s->adapted_from == NULL && explain_provisions(m, s, limit, stages, &fewest, 1) > 0) {
         if (fewest.throughput < s->result.throughput * (1 - 1e-9))
             snprintf(text + at, sizeof text - at,
                      " The fewest units that reach what is asked, for %s examples/s, would cost %s (%s): "
@@ -383,11 +386,11 @@ void trials_write(FILE *out, const struct solution *solutions, uint32_t count)
         const struct solution *s = &solutions[at];
         if (!(s->measured > 0)) continue;
         cell(out, s->method, 11);
-        cell(out, words_number(WORDS, s->result.throughput, 4), -14);
+        cell(out, words_number(WORDS, solution_predicted(s), 4), -14);
         cell(out, words_number(WORDS, s->measured, 4), -14);
-        cell(out, words_share(WORDS, s->measured / s->result.throughput), -10);
+        cell(out, words_share(WORDS, s->measured / solution_predicted(s)), -10);
         cell(out, words_share(WORDS, s->waited), -8);
-        cell(out, words_share(WORDS, solution_rate(s) / s->result.throughput), -15);
+        cell(out, words_share(WORDS, solution_rate(s) / solution_predicted(s)), -15);
         for (uint32_t stage_index = 0; stage_index < s->stage_count; stage_index++) {
             const struct cost_stage *stage = &s->stages[stage_index];
             const struct instance *instance = s->instance;

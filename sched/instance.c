@@ -240,15 +240,19 @@ static status figure_read(struct instance *instance, const struct json_part *par
     return ST_OK;
 }
 
-static status intervals_check(const struct instance *instance, const struct json_part *part, uint32_t l)
+/* Checks figures of which one bounds another. */
+static status bounds_check(const struct instance *instance, const struct json_part *part, uint32_t l)
 {
     for (uint32_t t = 0; t < instance->type_count; t++) {
         const struct instance_time *time = instance_time(instance, l, t);
+        const bool is_update = time->update > time->oct;
+        if (!is_update && time->alpha_low <= time->alpha_high) continue;
+        const char *name = is_update ? "update" : "alpha_high";
         char key[32];
-        snprintf(key, sizeof key, "alpha_high[%u]", t);
-        if (time->alpha_low > time->alpha_high)
-            return json_part_wrong(part, key, json_array_get(json_object_get(part->object, "alpha_high"), t),
-                                   "at least alpha_low, %.15g", time->alpha_low);
+        snprintf(key, sizeof key, "%s[%u]", name, t);
+        json_t *value = json_array_get(json_object_get(part->object, name), t);
+        if (is_update) return json_part_wrong(part, key, value, "at most oct, %.15g", time->oct);
+        return json_part_wrong(part, key, value, "at least alpha_low, %.15g", time->alpha_low);
     }
     return ST_OK;
 }
@@ -268,17 +272,22 @@ static status layer_read(struct instance *instance, const struct json_part *part
     TRY(json_part_real(part, "row_bytes", JSON_OPTIONAL, 0, RESOURCE_FIGURE_MAX, &layer->row_bytes));
     TRY(flag_read(part, "end", &layer->is_end));
     for (size_t f = 0; f < FIGURE_COUNT; f++) TRY(figure_read(instance, part, l, &figures[f]));
-    return intervals_check(instance, part, l);
+    return bounds_check(instance, part, l);
 }
 
 static status services_read(struct instance *instance, const struct json_part *whole)
 {
-    struct json_part service, server;
+    struct json_part service, server, run;
     TRY(json_part_member(whole, "service", &service));
+    TRY(json_part_member(whole, "run", &run));
     TRY(json_part_member(whole, "parameter_server", &server));
     if (service.object != NULL) {
         TRY(json_part_real(&service, "seconds", JSON_REQUIRED, 0, RESOURCE_FIGURE_MAX, &instance->service_seconds));
-        TRY(json_part_u32(&service, "cores", JSON_REQUIRED, 0, INSTANCE_SERVICE_CORES_MAX, &instance->service_cores));
+        TRY(json_part_u32(&service, "cores", JSON_REQUIRED, 0, INSTANCE_CORES_MAX, &instance->service_cores));
+    }
+    if (run.object != NULL) {
+        TRY(json_part_u32(&run, "micros", JSON_REQUIRED, 1, INSTANCE_NEVER_DRAINED, &instance->run.micros));
+        TRY(json_part_u32(&run, "cores", JSON_REQUIRED, 1, INSTANCE_CORES_MAX, &instance->run.cores));
     }
     if (server.object != NULL) {
         TRY(json_part_real(&server, "seconds", JSON_REQUIRED, 0, RESOURCE_FIGURE_MAX, &instance->server_seconds));
@@ -351,7 +360,9 @@ status instance_check(const struct instance *i)
     EXPECT(is_within(i->epochs, least, most), "%g epochs", i->epochs);
     EXPECT(is_within(i->throughput_limit, 0, most), "a throughput limit of %g examples/s", i->throughput_limit);
     EXPECT(is_within(i->service_seconds, 0, most), "%g service seconds an example", i->service_seconds);
-    EXPECT(i->service_cores <= INSTANCE_SERVICE_CORES_MAX, "%u service cores", i->service_cores);
+    EXPECT(i->service_cores <= INSTANCE_CORES_MAX, "%u service cores", i->service_cores);
+    EXPECT((i->run.micros > 0) == (i->run.cores > 0) && i->run.cores <= INSTANCE_CORES_MAX,
+           "a run of %u micro-batches a step on %u cores", i->run.micros, i->run.cores);
     EXPECT(is_within(i->server_seconds, 0, most), "%g parameter server seconds an example", i->server_seconds);
     EXPECT(is_within(i->server_price, 0, most), "%g USD an hour for a parameter server's core", i->server_price);
     for (uint32_t t = 0; t < i->type_count; t++) {
@@ -465,6 +476,9 @@ static bool services_put(json_t *whole, const struct instance *i)
     return (!has_service || put(whole, "service",
                                 json_pack("{s:o, s:I}", "seconds", json_figure(i->service_seconds), "cores",
                                           (json_int_t)i->service_cores))) &&
+           (i->run.micros == 0 ||
+            put(whole, "run",
+                json_pack("{s:I, s:I}", "micros", (json_int_t)i->run.micros, "cores", (json_int_t)i->run.cores))) &&
            (!has_server || put(whole, "parameter_server",
                                json_pack("{s:o, s:o}", "seconds", json_figure(i->server_seconds), "price_per_hour",
                                          json_figure(i->server_price))));

@@ -13,12 +13,14 @@
  *                   "dense_bytes": 0, "row_bytes": 1872, "end": false,
  *                   "fixed": [ T ], "update": [ T ], "alpha_low": [ T ], "alpha_high": [ T ]}, …],        cut_bytes …
  *       "graph_hash": HEX, "service": {"seconds": 2e-6, "cores": 1},                                    optional
+ *       "run": {"micros": 4, "cores": 16},                                                              optional
  *       "parameter_server": {"seconds": 1e-6, "price_per_hour": 0.04},                                  optional
- *       "nodes": [{"name": "a", "memory": 1e9, "price_per_hour": 1.5}, …], "message": 64, "step": 512, "lanes": 8,
+ *       "nodes": [{"name": "a", "memory": 1e9, "price_per_hour": 1.5, "cores": 8}, …],
+ *       "message": 64, "step": 512, "lanes": 8,
  *       "links": [{"from": 0, "to": 1, "bandwidth": 1e9, "latency": 5e-5}, …]
  *     }
  *
- * "overlaps": false, and the last two lines with a link from each node to each other and "node": 0 or
+ * "overlaps": false, and the last three lines with a link from each node to each other and "node": 0 or
  * "nodes": [0, 1] of each type, are of the format "heterps-instance-2", so that a program that does not
  * know them refuses the file; one that knows "node" alone refuses "nodes".
  *
@@ -30,14 +32,14 @@
 
 #include "sched/resource.h"
 
-#define INSTANCE_LAYERS_MAX        1024u
-#define INSTANCE_NAME_BYTES        128u              /* of a layer or kind: as long as in model texts */
-#define INSTANCE_CELLS_MAX         ((size_t)1 << 18) /* layers * types */
+#define INSTANCE_LAYERS_MAX 1024u
+#define INSTANCE_NAME_BYTES 128u              /* of a layer or kind: as long as in model texts */
+#define INSTANCE_CELLS_MAX  ((size_t)1 << 18) /* layers * types */
 
-#define INSTANCE_SERVICE_CORES_MAX 1024u
-#define INSTANCE_NODES_MAX         64u
-#define INSTANCE_LANES_MAX         65536u
-#define INSTANCE_NODE_BYTES        63u /* of a node's name */
+#define INSTANCE_CORES_MAX  1024u
+#define INSTANCE_NODES_MAX  64u
+#define INSTANCE_LANES_MAX  65536u
+#define INSTANCE_NODE_BYTES 63u /* of a node's name */
 
 enum instance_source { INSTANCE_GIVEN, INSTANCE_MEASURED, INSTANCE_STORED, INSTANCE_DECLARED, INSTANCE_SOURCE_COUNT };
 extern const char
@@ -81,6 +83,7 @@ struct instance_node {
     char name[INSTANCE_NODE_BYTES + 1];
     double memory_bytes;   /* must hold the parameters of the layers on it; 0: not given            */
     double price_per_hour; /* USD of a node with any layer on it, beside the price of its units     */
+    uint32_t cores;        /* 0: those of instance_run                                              */
 };
 /* From one node to another. */
 struct instance_link {
@@ -96,6 +99,22 @@ struct instance_nodes {
     struct instance_link *links; /* [count, count]: from, to              */
 };
 
+/* How a graph's training runs (sched/expect.h). */
+struct instance_run {
+    uint32_t micros; /* micro-batches of a step, at whose end the pipeline is drained; 0: not known */
+    uint32_t cores;  /* of the machine: at least those that CPU types have */
+};
+#define INSTANCE_NEVER_DRAINED UINT32_MAX
+/* The run of one of several pipelines that share cores and micro-batches. */
+static inline struct instance_run instance_run_part(const struct instance_run *run, uint32_t pipelines)
+{
+    const uint32_t cores = run->cores / pipelines, micros = run->micros / pipelines;
+    return (struct instance_run){.micros = run->micros == INSTANCE_NEVER_DRAINED ? run->micros
+                                           : micros || run->micros == 0          ? micros
+                                                                                 : 1,
+                                 .cores = cores || run->cores == 0 ? cores : 1};
+}
+
 struct instance {
     const char *name;
     uint32_t layer_count, type_count; /* L, T */
@@ -110,6 +129,7 @@ struct instance {
     uint64_t graph_hash;
     double service_seconds; /* of reading, parsing, rows: an example, one core; 0: not known       */
     uint32_t service_cores;
+    struct instance_run run;
     /* parameter server: push and pull of an example on one core (0: no such data); USD an hour a core */
     double server_seconds, server_price;
     struct instance_nodes *nodes; /* or NULL; else each type is on a node, or several: resource.nodes */

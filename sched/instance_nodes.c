@@ -85,6 +85,7 @@ status instance_nodes_read(struct instance *instance, const struct json_part *wh
         TRY(json_part_text(&part, "name", JSON_REQUIRED, INSTANCE_NODE_BYTES, node->name));
         TRY(json_part_real(&part, "memory", JSON_OPTIONAL, 0, RESOURCE_FIGURE_MAX, &node->memory_bytes));
         TRY(json_part_real(&part, "price_per_hour", JSON_OPTIONAL, 0, RESOURCE_FIGURE_MAX, &node->price_per_hour));
+        TRY(json_part_u32(&part, "cores", JSON_OPTIONAL, 1, INSTANCE_CORES_MAX, &node->cores));
     }
     return links_read(n, whole);
 }
@@ -130,6 +131,7 @@ status instance_nodes_check(const struct instance *i)
         if (!is_within(node->memory_bytes, 0, most) || !is_within(node->price_per_hour, 0, most))
             FAIL(INVALID, "node \"%s\" with %g bytes of memory, at %g USD an hour", node->name, node->memory_bytes,
                  node->price_per_hour);
+        if (node->cores > INSTANCE_CORES_MAX) FAIL(INVALID, "node \"%s\" with %u cores", node->name, node->cores);
         for (uint32_t b = 0; b < n->count; b++) {
             const struct instance_link *link = instance_link(n, a, b);
             if (a != b && (!is_within(link->bandwidth, least, most) || !is_within(link->latency, 0, most)))
@@ -147,6 +149,7 @@ static json_t *node_json(const struct instance_node *node)
     json_t *object = json_pack("{s:s}", "name", node->name);
     if (node->memory_bytes > 0) json_object_set_new(object, "memory", json_figure(node->memory_bytes));
     if (node->price_per_hour > 0) json_object_set_new(object, "price_per_hour", json_figure(node->price_per_hour));
+    if (node->cores > 0) json_object_set_new(object, "cores", json_integer(node->cores));
     return object;
 }
 

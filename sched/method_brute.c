@@ -36,8 +36,8 @@ static void prefix_extend(const struct cost_model *m, struct prefix *prefixes, u
 /* Counts a complete plan; search_evaluate counts and keeps only a plan that improves. */
 static void plan_try(struct search *s, const type_index *types, struct cost_stage *stages, uint32_t stage_count)
 {
-    if (s->model->node_count > 1 || s->model->has_adding) {
-        /* The sums leave out links, which depend on the whole plan, and added moves, on the whole stage. */
+    if (s->model->node_count > 1 || s->model->has_ends) {
+        /* The sums leave out links, which depend on the whole plan, and what depends on the whole stage. */
         stages = s->stages;
         stage_count = cost_stages(s->model, types, stages);
     }

@@ -118,7 +118,7 @@ static bool greedy_keeps_to(const struct cost_model *m, double tau, uint32_t pla
                 cost_compute_add(m, last, t, &sum);
                 cost_move_set(m, first, last, t, &sum);
                 struct cost_time whole = sum;
-                cost_stage_end(m, t, &whole);
+                cost_stage_end(m, first, last, t, &whole);
                 if (last < end || !(cost_et(&whole, left[t]) <= tau)) continue;
                 end = last + 1;
                 type = t;

@@ -113,9 +113,13 @@ static void headline(struct page *p)
         headline_cost(p);
         fprintf(p->out, "<div><dt>Throughput</dt><dd><strong>%s <small>examples/s</small></strong>",
                 words_number(WORDS, throughput, 4));
-        if (page_has_limit(p))
+        if (page_has_limit(p) && s->expected == 0)
             fprintf(p->out, "%s of the %s asked", words_share(WORDS, throughput / limit),
                     words_number(WORDS, limit, 4));
+        if (s->expected > 0) {
+            fprintf(p->out, "%s in a run", words_number(WORDS, s->expected, 4));
+            if (page_has_limit(p)) fprintf(p->out, ", of the %s asked", words_number(WORDS, limit, 4));
+        }
         fprintf(p->out, "</dd></div>\n<div><dt>Run</dt><dd><strong>%s</strong>%s examples",
                 words_seconds(WORDS, i->examples * i->epochs / throughput), words_count(WORDS, i->examples));
         if (i->epochs != 1) fprintf(p->out, ", %s epochs", words_number(WORDS, i->epochs, 3));

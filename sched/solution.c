@@ -10,6 +10,7 @@
 
 #include "engine/base/file.h"
 #include "engine/base/json_text.h"
+#include "engine/base/words.h"
 #include "sched/json_read.h"
 #include "sched/nodes.h"
 #include "sched/plan.h"
@@ -55,6 +56,47 @@ char *solution_infeasible_text(const struct solution *s, char *buffer, size_t by
                  "infeasible: at most %.6g examples/s of %.6g asked: stage %s on %s is the slowest, "
                  "and more units would not make it faster",
                  s->result.throughput, instance->throughput_limit, name, type->name);
+    return buffer;
+}
+
+char *solution_expected_text(const struct solution *s, char *buffer, size_t bytes)
+{
+    const struct instance *instance = s->instance;
+    const char *joint = ", where";
+    int used = snprintf(buffer, bytes, "%s examples/s in a run", words_number(WORDS, s->expected, 4));
+    if (instance->throughput_limit > 0 && used >= 0 && (size_t)used < bytes)
+        used += snprintf(buffer + used, bytes - (size_t)used, ", %s of what is asked",
+                         words_share(WORDS, s->expected / instance->throughput_limit));
+    if (s->result.is_feasible && used >= 0 && (size_t)used < bytes)
+        used += snprintf(buffer + used, bytes - (size_t)used, ", for %s", words_usd(WORDS, solution_run_cost(s)));
+    if (instance->run.micros < INSTANCE_NEVER_DRAINED && used >= 0 && (size_t)used < bytes) {
+        if (instance->run.micros == 1)
+            used += snprintf(buffer + used, bytes - (size_t)used, "%s the pipeline is drained after each micro-batch",
+                             joint);
+        else
+            used +=
+                snprintf(buffer + used, bytes - (size_t)used, "%s the pipeline is drained after every %s micro-batches",
+                         joint, words_count(WORDS, instance->run.micros));
+        joint = " and";
+    }
+    if (instance->service_seconds > 0 && used >= 0 && (size_t)used < bytes)
+        used += snprintf(buffer + used, bytes - (size_t)used, "%s reading takes a core %s an example", joint,
+                         words_seconds(WORDS, instance->service_seconds));
+    if (s->adapted_from && used >= 0 && (size_t)used < bytes)
+        snprintf(buffer + used, bytes - (size_t)used, "; the plan of %s would reach %s", s->adapted_from,
+                 words_number(WORDS, s->expected_before, 4));
+    return buffer;
+}
+
+char *solution_short_text(const struct solution *s, char *buffer, size_t bytes)
+{
+    const double asked = s->instance->throughput_limit;
+    if (bytes > 0) buffer[0] = 0;
+    if (s->result.is_feasible && s->expected > 0 && s->expected < asked * (1 - 1e-9))
+        snprintf(buffer, bytes,
+                 "a run is expected to reach %s examples/s of the %s that are asked: no better plan was found; more "
+                 "units, or a larger train.batch, may help",
+                 words_number(WORDS, s->expected, 4), words_number(WORDS, asked, 4));
     return buffer;
 }
 
@@ -131,6 +173,7 @@ static json_t *solution_json(const struct solution *s)
         snprintf(text, sizeof text, "%016" PRIx64, instance->graph_hash);
         json_object_set_new(whole, "graph_hash", json_string(text));
     }
+    if (s->expected > 0) json_object_set_new(whole, "expected", json_real(s->expected));
     if (s->measured > 0) json_object_set_new(whole, "measured", json_real(s->measured));
     if (s->server_cores > 0) {
         json_object_set_new(whole, "server_cores", json_integer(s->server_cores));

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sched/expect.h"
 #include "sched/solution.h"
 
 /* Evaluations that rl, the slowest of the learned methods, makes in a second of one core (20 layers, 64
@@ -43,6 +44,15 @@ void solution_free(struct solution *solution)
     *solution = (struct solution){0};
 }
 
+/* What follows from stages and result. */
+static void figures_set(struct solution *s)
+{
+    if (s->result.throughput > 0) s->expected = expect_rate(s->instance, s->stages, s->stage_count, &s->instance->run);
+    if (!s->result.is_feasible) return;
+    s->server_cores = provision_server_cores(s->instance, s->result.throughput);
+    s->server_cost = provision_server_cost(s->instance, s->result.throughput);
+}
+
 /* Sets the plan `types`, with units[L] if the method chose them; units NULL,
  * or all 0: provisioned exactly. */
 static void solution_plan(struct solution *s, const struct cost_model *model, const type_index *types,
@@ -60,9 +70,7 @@ static void solution_plan(struct solution *s, const struct cost_model *model, co
     /* If the chosen units do not keep to throughput and limits, the exact provision replaces them. */
     if (units == NULL || units[0] == 0 || !s->result.is_feasible)
         s->result = provision_exact(model, s->stages, s->stage_count);
-    if (!s->result.is_feasible) return;
-    s->server_cores = provision_server_cores(s->instance, s->result.throughput);
-    s->server_cost = provision_server_cost(s->instance, s->result.throughput);
+    figures_set(s);
 }
 
 static status solution_of(struct solution *s, const struct search *search, const char *method)
@@ -182,6 +190,28 @@ static status auto_solve(const struct cost_model *model, const struct solve_opti
     return st;
 }
 
+/* Replaces a feasible plan by one that is cheaper in a run, or faster where no plan is
+ * expected to reach the throughput. */
+static status solution_adapt(struct solution *s, const struct cost_model *model, const struct solve_options *o)
+{
+    const struct search_options options = {.seconds = o->seconds, .progress = o->progress, .context = o->context};
+    const double before = s->expected;
+    bool is_changed;
+    if (!s->result.is_feasible || before == 0) return ST_OK;
+    struct expect_plan plan = {.types = s->types, .stages = s->stages, .stage_count = s->stage_count};
+    TRY(expect_climb(model, &options, s->instance->throughput_limit, &plan, &is_changed));
+    if (!is_changed) return ST_OK;
+    s->stage_count = plan.stage_count;
+    s->result = cost_of(model, s->stages, s->stage_count);
+    s->adapted_from = s->method;
+    s->method = SOLUTION_ADAPTED;
+    s->expected_before = before;
+    s->is_proven = false;
+    s->rl_cost = 0;
+    figures_set(s);
+    return ST_OK;
+}
+
 status solve(const struct instance *instance, const struct solve_options *options, struct solution *solution)
 {
     bool is_auto = strcmp(options->method, "auto") == 0;
@@ -196,6 +226,7 @@ status solve(const struct instance *instance, const struct solve_options *option
     bool is_nearest = solution->is_proven && solution->stage_count > 0;
     if (st == ST_OK && !solution->result.is_feasible && may_differ && !is_nearest)
         st = nearest_take(&model, options, solution);
+    if (st == ST_OK && options->adapts) st = solution_adapt(solution, &model, options);
     if (st != ST_OK) solution_free(solution);
     cost_model_free(&model);
     return st;

@@ -54,7 +54,7 @@ static const struct flag flags[] = {
     {.name = "--links",
      .type = FLAG_WRITE,
      .value = "FILE",
-     .meaning = "node 0 writes what it has measured as [link] sections of a cluster text, for plan",
+     .meaning = "node 0 writes what it has found as [node] and [link] sections of a cluster text, for plan",
      .offset = offsetof(struct cluster_options, links)},
     {.name = "--again",
      .type = FLAG_SWITCH,
@@ -320,8 +320,8 @@ static void pair_event(const struct look *l, uint32_t low, uint32_t high)
     log_event_end();
 }
 
-/* Writes the measured pairs as sections of a cluster text: nodes are ranks, and a message's
- * latency is half of the median echo. */
+/* Writes nodes and measured pairs as sections of a cluster text: nodes are ranks, a message's latency is half
+ * of the median echo. */
 static status links_write(const struct look *l, const char *path)
 {
     char *text = NULL;
@@ -329,6 +329,11 @@ static status links_write(const struct look *l, const char *path)
     FILE *out = open_memstream(&text, &bytes);
     if (out == NULL) FAIL(MEMORY, "no memory for the text of links");
     fprintf(out, "; measured by heterps-run doctor --cluster: nodes are ranks\n");
+    for (uint32_t rank = 0; rank < l->place->count; rank++)
+        if (l->nodes[rank].is_in)
+            fprintf(out, "\n[node %u]\ncores = %u\n", rank, l->nodes[rank].cores);
+        else
+            fprintf(out, "\n[node %u]\n", rank);
     for (uint32_t high = 1; high < l->place->count; high++)
         for (uint32_t low = 0; low < high; low++) {
             const struct doctor_pair *p = &l->pairs[doctor_pair_at(low, high)];
@@ -444,7 +449,7 @@ const struct command command_doctor_cluster = {
             "wrong or slow. Each node says by itself whom it waits for after two seconds. "
             "Exit status is 1 if anything fails, and 75 if node 0 is not found or a node is lost.\n"
             "--log json writes the events `link`, `doctor` and `verdict`; "
-            "--links FILE the [link] sections by which `plan` knows what a cut costs.",
+            "--links FILE the [node] and [link] sections by which `plan` knows nodes' cores and what a cut costs.",
     .flags = flags,
     .flag_count = sizeof flags / sizeof *flags,
     .options_bytes = sizeof(struct cluster_options),

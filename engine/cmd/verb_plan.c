@@ -76,7 +76,8 @@ static const struct flag flags[] = {
     {.name = "--method",
      .type = FLAG_TEXT,
      .value = "NAME",
-     .meaning = "auto (default: the proven plan where exact finishes), or one of the methods below",
+     .meaning = "auto (default: the proven plan where exact finishes, made better for a run of a graph), "
+                "or one of the methods below",
      .offset = offsetof(struct plan_flags, method)},
     {.name = "--seed",
      .type = FLAG_U64,
@@ -306,14 +307,16 @@ static void solution_print(const struct solution *s)
            words_count(WORDS, instance->examples * instance->epochs));
     proof_print(s);
     printf("\nthroughput %s examples/s", words_number(WORDS, s->result.throughput, 4));
-    if (instance->throughput_limit > 0)
+    if (instance->throughput_limit > 0 && s->expected == 0)
         printf(", %s of what is asked", words_share(WORDS, s->result.throughput / instance->throughput_limit));
     printf("\n");
+    char text[512];
+    if (s->expected > 0) printf("expected   %s\n", solution_expected_text(s, text, sizeof text));
     if (s->measured > 0)
         printf("measured   %s examples/s, %s of what is predicted; "
                "without the %s of the time that it waited for processors, %s\n",
-               words_number(WORDS, s->measured, 4), words_share(WORDS, s->measured / s->result.throughput),
-               words_share(WORDS, s->waited), words_share(WORDS, solution_rate(s) / s->result.throughput));
+               words_number(WORDS, s->measured, 4), words_share(WORDS, s->measured / solution_predicted(s)),
+               words_share(WORDS, s->waited), words_share(WORDS, solution_rate(s) / solution_predicted(s)));
     units_print(s);
     if (s->server_cores > 0)
         printf("servers    %u cores: %s besides\n", s->server_cores, words_usd(WORDS, s->server_cost));
@@ -347,6 +350,7 @@ static void solution_event(const struct solution *s)
     log_event_f64("cost", s->result.cost);
     log_event_f64("throughput", s->result.throughput);
     log_event_f64("throughput_limit", instance->throughput_limit);
+    if (s->expected > 0) log_event_f64("expected", s->expected);
     if (s->measured > 0) log_event_f64("measured", s->measured), log_event_f64("waited_share", s->waited);
     log_event_f64("lower_bound", s->lower_bound);
     log_event_u64("evaluations", s->evaluations);
@@ -418,6 +422,7 @@ static status solve_all(const struct plan_flags *f, const struct instance *insta
     TRY(solve(instance, o, &solutions[(*count)++]));
     struct solve_options other = *o;
     other.policy_to = NULL;
+    other.adapts = false;
     for (uint32_t m = 0; f->compares && m < METHOD_ID_COUNT && !stop_requested(); m++) {
         other.method = method_table[m].name;
         if (strcmp(solutions[0].method, other.method) == 0 || !is_compared(m, instance, f->policy != NULL)) continue;
@@ -471,8 +476,9 @@ static status results_write(const struct plan_flags *f, const struct solution *s
         if (solutions[i].ended_by == SEARCH_STOPPED)
             FAIL(STOPPED, "stopped after %s of %s: the plan is the best so far",
                  words_plural(WORDS, solutions[i].evaluations, "evaluation"), solutions[i].method);
-    if (chosen->result.is_feasible) return ST_OK;
     char text[1024];
+    if (*solution_short_text(chosen, text, sizeof text)) log_warning("%s", text);
+    if (chosen->result.is_feasible) return ST_OK;
     FAIL(INFEASIBLE, "%s", solution_infeasible_text(chosen, text, sizeof text));
 }
 
@@ -507,6 +513,7 @@ static status plan_solve(const struct plan_flags *f, const struct planner *plann
                                     .evaluations = f->evaluations,
                                     .seconds = f->seconds,
                                     .keeps_curve = f->curve || f->html,
+                                    .adapts = strcmp(f->method, "auto") == 0,
                                     .progress = stop_asked,
                                     .policy_from = from,
                                     .policy_to = to,
@@ -608,7 +615,8 @@ const struct command command_plan = {
             "heterps-run plan --net vgg19 --batch 64 --cluster cfg/paper2.cfg --method ralp\n"
             "heterps-run plan --net vgg19 --batch 32 --cluster cfg/hetpipe-vgg19.cfg --workers auto\n"
             "heterps-run plan sst.bin --cluster cfg/h100.cfg --trees 16 --grid --html trees.html\n\n"
-            "The plan is the cheapest that reaches the goal's throughput within the limits. "
+            "The plan is the cheapest that reaches the goal's throughput within the limits; of a graph, and by method "
+            "auto, the one of which this is expected in a run. "
             "Without such a plan the exit status is 1, and the plan that comes nearest is written.\n\n"
             "Methods:"
 #define METHOD(id, name, kind, meaning) "\n  " name ": " meaning

@@ -7,6 +7,7 @@
 
 #include "engine/profile/profile.h"
 #include "sched/estimate.h"
+#include "sched/expect.h"
 #include "sched/method.h"
 #include "sched/nets/net_plan.h"
 #include "sched/nodes.h"
@@ -25,7 +26,12 @@ status planner_goal_set(struct instance *instance, double throughput, double sec
     status st = types && stages ? cost_model_open(&model, instance)
                                 : status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for a plan of %u layers", L);
     if (st == ST_OK) st = exact_fastest(&model, &options, types, stages, &fastest);
-    if (st == ST_OK) instance->throughput_limit = PLANNER_MAX_SHARE * fastest.throughput;
+    if (st == ST_OK) {
+        struct expect_plan plan = {.types = types, .stages = stages, .stage_count = fastest.stage_count};
+        bool is_changed;
+        if (instance->run.micros > 0) st = expect_climb(&model, &options, INFINITY, &plan, &is_changed);
+        instance->throughput_limit = PLANNER_MAX_SHARE * (plan.rate > 0 ? plan.rate : fastest.throughput);
+    }
     cost_model_free(&model);
     free(types);
     free(stages);
@@ -123,5 +129,6 @@ status planner_units_share(struct instance *instance, uint32_t pipelines)
                  type->name, type->limit);
         type->limit /= pipelines;
     }
+    instance->run = instance_run_part(&instance->run, pipelines);
     return ST_OK;
 }

@@ -9,6 +9,7 @@
 
 #include "engine/base/log.h"
 #include "engine/plan/planner.h"
+#include "sched/expect.h"
 #include "sched/policy.h"
 
 #define LATER_SHARE      0.25
@@ -43,6 +44,7 @@ static status method_solve(struct replanner *r, const char *method, double secon
     struct solve_options options = {.method = method,
                                     .seed = r->options.seed,
                                     .seconds = seconds,
+                                    .adapts = strcmp(r->options.method, "auto") == 0,
                                     .progress = r->options.progress,
                                     .policy_from = trained ? r->policy : NULL,
                                     .policy_to = trained};
@@ -68,7 +70,8 @@ static status goal_solve(struct replanner *r, double throughput, double seconds,
     TRY(planner_goal_set(&r->instance, throughput, seconds, r->options.progress, NULL));
     if (is_first || !is_auto) return method_solve(r, r->options.method, seconds, solution);
     status st = method_solve(r, method_table[METHOD_ID_exact].name, seconds, solution);
-    if (st == ST_OK && solution->is_proven) return ST_OK;
+    const bool was_proven = solution->is_proven || (solution->adapted_from && solution->ended_by == SEARCH_FINISHED);
+    if (st == ST_OK && was_proven) return ST_OK;
     if (st != ST_OK && st != ST_INVALID) return st;
     solution_free(solution);
     return method_solve(r, method_table[METHOD_ID_rl].name, seconds, solution);
@@ -127,33 +130,12 @@ void replanner_close(struct replanner *r)
 
 const struct solution *replanner_solution(const struct replanner *r) { return &r->solution; }
 
-/* The part of a stage's seconds an example, on its units, that its updates take; they
- * divide as its computation does. */
-static double stage_update(const struct replanner *r, const struct cost_stage *stage)
-{
-    const struct cost_time *time = &stage->time;
-    double update = 0, alone = time->compute + time->compute_shared;
-    for (uint32_t l = stage->first; l <= stage->last; l++)
-        update += instance_time(&r->instance, l, stage->type)->update / r->instance.batch;
-    return alone > 0 ? update * (time->compute + time->compute_shared / stage->k) / alone : 0;
-}
-
 double replanner_expected(const struct replanner *r, uint32_t micro_count, uint32_t core_count)
 {
     const struct solution *s = &r->solution;
-    bool drains = micro_count < UINT32_MAX;
-    double slowest = 0, whole = 0, update_max = 0, work = r->instance.service_seconds;
-    for (uint32_t i = 0; i < s->stage_count; i++) {
-        const struct cost_stage *stage = &s->stages[i];
-        double update = drains ? stage_update(r, stage) : 0, pass = stage->et - update;
-        if (pass > slowest) slowest = pass;
-        if (update > update_max) update_max = update;
-        whole += pass;
-        if (r->instance.types[stage->type].resource.device == RESOURCE_CPU) work += stage->et * stage->k;
-    }
-    double step = (slowest + (whole - slowest) / micro_count + update_max) / r->options.pipeline_count,
-           shared = work / core_count;
-    return 1 / (step > shared ? step : shared);
+    const uint32_t pipelines = r->options.pipeline_count;
+    const struct instance_run run = instance_run_part(&(struct instance_run){micro_count, core_count}, pipelines);
+    return pipelines * expect_rate(&r->instance, s->stages, s->stage_count, &run);
 }
 
 void replanner_stop(struct replanner *r) { r->is_stopped = true; }
@@ -194,8 +176,36 @@ static double clamp(double figure)
                                           : figure;
 }
 
-/* Layers of a stage get the measured time, all in the same proportion. A layer never measured on a type gets
- * the mean factor of the layers on the type, weighted by their time. */
+/* How much longer the plan's layers take than profiled, weighted by their time: those on the type, or on all
+ * types of this machine's cores; 0: the plan has none. */
+static double factor_mean(const struct replanner *r, uint32_t type, bool on_cores)
+{
+    const struct solution *s = &r->solution;
+    double measured = 0, profiled = 0;
+    for (uint32_t i = 0; i < s->stage_count; i++) {
+        const uint32_t on = s->stages[i].type;
+        if (on_cores ? r->instance.types[on].resource.device != RESOURCE_CPU : on != type) continue;
+        for (uint32_t l = s->stages[i].first; l <= s->stages[i].last; l++) {
+            const double oct = instance_time(&r->profile, l, on)->oct;
+            measured += oct * r->factor[(size_t)l * r->instance.type_count + on];
+            profiled += oct;
+        }
+    }
+    return profiled > 0 ? measured / profiled : 0;
+}
+
+/* The factor of layers never measured on the type: that of the layers that the plan has on it. Other programs
+ * slow all cores down alike, so a type of cores that no plan has used gets the factor of the cores. Else it
+ * would promise the speed of a machine without load. 0: not known. */
+static double factor_supposed(const struct replanner *r, uint32_t type)
+{
+    bool is_new = r->instance.types[type].resource.device == RESOURCE_CPU;
+    for (uint32_t l = 0; l < r->instance.layer_count; l++)
+        is_new = is_new && !r->is_measured[(size_t)l * r->instance.type_count + type];
+    return factor_mean(r, type, is_new);
+}
+
+/* Layers of a stage get the measured time, all in the same proportion. */
 static void instance_correct(struct replanner *r, const double *ratio)
 {
     const struct solution *s = &r->solution;
@@ -207,18 +217,12 @@ static void instance_correct(struct replanner *r, const double *ratio)
             r->is_measured[cell] = true;
         }
     for (uint32_t t = 0; t < T; t++) {
-        double measured = 0, profiled = 0;
-        for (uint32_t i = 0; i < s->stage_count; i++)
-            for (uint32_t l = s->stages[i].first; s->stages[i].type == t && l <= s->stages[i].last; l++) {
-                double oct = instance_time(&r->profile, l, t)->oct;
-                measured += oct * r->factor[(size_t)l * T + t];
-                profiled += oct;
-            }
+        const double supposed = factor_supposed(r, t);
         for (uint32_t l = 0; l < r->instance.layer_count; l++) {
             size_t cell = (size_t)l * T + t;
             const struct instance_time *from = &r->profile.times[cell];
             struct instance_time *time = &r->instance.times[cell];
-            if (profiled > 0 && !r->is_measured[cell]) r->factor[cell] = measured / profiled;
+            if (supposed > 0 && !r->is_measured[cell]) r->factor[cell] = supposed;
             time->oct = clamp(from->oct * r->factor[cell]);
             time->fixed = from->fixed * r->factor[cell];
             time->update = from->update * r->factor[cell];
@@ -241,6 +245,7 @@ static status solution_correct(struct replanner *r)
         stage->et = cost_et(&stage->time, stage->k);
     }
     s->result = cost_of(&model, s->stages, s->stage_count);
+    s->expected = expect_rate(&r->instance, s->stages, s->stage_count, &r->instance.run);
     cost_model_free(&model);
     return ST_OK;
 }
@@ -279,8 +284,10 @@ bool replanner_look(struct replanner *r, const struct pipeline_figures *f, uint6
 /* Whether the new solution, which is feasible, is worth a change. */
 static bool is_gain(const struct solution *now, const struct solution *next)
 {
-    if (!now->result.is_feasible) return next->result.throughput > REPLAN_GAIN * now->result.throughput;
-    return now->result.cost > REPLAN_GAIN * next->result.cost;
+    const double asked = next->instance->throughput_limit;
+    if (!now->result.is_feasible || solution_predicted(now) < asked)
+        return solution_predicted(next) > REPLAN_GAIN * solution_predicted(now);
+    return solution_predicted(next) >= asked && solution_run_cost(now) > REPLAN_GAIN * solution_run_cost(next);
 }
 
 status replanner_plan(struct replanner *r, struct plan *plan, bool *is_better)

@@ -41,11 +41,8 @@ void replanner_close(struct replanner *replanner);
 /* The solution from which the present plan was made. */
 const struct solution *replanner_solution(const struct replanner *replanner);
 
-/* Examples a second that the plan gives on this node, in a pipeline that is drained at the end of every step
- * of `micro_count` micro-batches (bsp; UINT32_MAX: never). Formula 5, with two delays that formula 5 leaves
- * out. While a step fills and drains the pipeline, the slowest stage waits for the passes of one micro-batch
- * through all other stages, then for the longest update. Stages on cpu share the core_count cores with
- * reading (service_seconds), if together they need more. */
+/* Examples a second that a run of the plan is expected to reach on core_count cores of this node, in steps of
+ * `micro_count` micro-batches (sched/expect.h; INSTANCE_NEVER_DRAINED). */
 double replanner_expected(const struct replanner *replanner, uint32_t micro_count, uint32_t core_count);
 
 /* Compares what the pipeline has measured since the last call with the plan; `examples`: trained since then.

@@ -16,9 +16,6 @@
 #include "engine/data/gen_memory.h"
 #include "engine/plan/planner.h"
 
-/* Rows generated where there are no data, and values of their fields. */
-#define GENERATED_ROWS  100000u
-#define GENERATED_VOCAB 1000u
 /* A plan is not tried if its predicted throughput is below this share of the fastest plan's, or of a lower
  * goal: its steps may take long. */
 #define SLOW_SHARE 0.2
@@ -57,8 +54,8 @@ static status data_find(struct trial *t)
     t->paths = NULL;
     const struct gen_memory_options rows = {.format = (enum reader_format)settings->data_format,
                                             .schema = &t->setup.schema.reader,
-                                            .row_count = GENERATED_ROWS,
-                                            .vocab = GENERATED_VOCAB};
+                                            .row_count = GEN_MEMORY_ROWS_UNKNOWN,
+                                            .vocab = GEN_MEMORY_VOCAB_UNKNOWN};
     TRY(gen_memory_open(&t->generated, &rows));
     return heap_text(&t->paths, "%s", t->generated.path);
 }
@@ -189,13 +186,23 @@ static bool is_same(const struct solution *a, const struct solution *b)
     return true;
 }
 
-/* Adds the solutions of methods that need no search, unless they are there. */
+/* Whether the method's plan is tried beside the first: it needs no search, or is what the first was
+ * adapted from. */
+static bool is_beside(uint32_t method, const struct solution *first)
+{
+    if (method == METHOD_ID_policy) return false; /* the method needs a policy */
+    return method_table[method].kind == METHOD_FIXED ||
+           (first->adapted_from && strcmp(first->adapted_from, method_table[method].name) == 0 &&
+            method_table[method].kind == METHOD_PROOF);
+}
+
+/* Adds the solutions of such methods, unless they are there. */
 static status fixed_add(struct solution *solutions, uint32_t *count, uint32_t most)
 {
     const struct instance *instance = solutions[0].instance;
     const uint32_t given = *count;
     for (uint32_t m = 0; m < METHOD_ID_COUNT && *count < most && !stop_requested(); m++) {
-        bool is_there = method_table[m].kind != METHOD_FIXED || m == METHOD_ID_policy; /* the method needs a policy */
+        bool is_there = !is_beside(m, &solutions[0]);
         for (uint32_t i = 0; i < given; i++) is_there |= strcmp(solutions[i].method, method_table[m].name) == 0;
         if (is_there) continue;
         const status st = solve(instance, &(struct solve_options){.method = method_table[m].name}, &solutions[*count]);
@@ -272,7 +279,7 @@ static void best_to_front(const struct trial_options *o, struct solution *soluti
 static double slow_limit(const struct trial_options *o, const struct solution *solutions, uint32_t count)
 {
     double fastest = 0;
-    for (uint32_t i = 0; i < count; i++) fastest = fmax(fastest, solutions[i].result.throughput);
+    for (uint32_t i = 0; i < count; i++) fastest = fmax(fastest, solution_predicted(&solutions[i]));
     return SLOW_SHARE * fmin(fastest, o->throughput);
 }
 
@@ -283,7 +290,7 @@ status trials_run(const struct trial_options *o, struct solution *solutions, uin
     const double slow = slow_limit(o, solutions, *count);
     for (uint32_t i = 0; i < *count; i++) {
         uint32_t same = 0;
-        if (solutions[i].stage_count == 0 || solutions[i].result.throughput < slow) continue;
+        if (solutions[i].stage_count == 0 || solution_predicted(&solutions[i]) < slow) continue;
         while (!is_same(&solutions[i], &solutions[same])) same++;
         if (same < i)
             solutions[i].measured = solutions[same].measured, solutions[i].waited = solutions[same].waited;

@@ -439,6 +439,8 @@ static status measure(struct profile *p, struct instance *instance)
                                                   .seconds = p->o->seconds > 0 ? p->o->seconds : PROFILE_SECONDS},
                     &p->result));
     p->move = fit_line(p->move_bytes, p->result.move_seconds, MOVES);
+    layer_table_rows(&p->table, p->graph, p->result.rows);
+    for (uint32_t l = 0; l < instance->layer_count; l++) instance->layers[l].row_bytes = p->table.layers[l].row_bytes;
     if (p->kind_count > 0) remarks_tell(p);
     for (uint32_t t = 0; t < instance->type_count; t++)
         for (uint32_t l = 0; l < instance->layer_count && p->kind_of[t] != KIND_NONE; l++)

@@ -23,7 +23,7 @@
 #include "gpu/gpu.h"
 
 /* Changes with the content of files. */
-#define FILE_VERSION 3u
+#define FILE_VERSION 4u
 
 /* --- the name --------------------------------------------------------------------------------- */
 

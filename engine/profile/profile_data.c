@@ -12,6 +12,7 @@
 #include "engine/base/paths.h"
 #include "engine/base/trust.h"
 #include "engine/device/card/measure.h"
+#include "engine/sync/sync.h"
 
 /* Examples of an epoch where neither cluster nor data tell: the choice of the cheapest
  * plan does not depend on them. */
@@ -152,16 +153,37 @@ static void types_set(struct instance *instance, const struct cluster *cluster, 
     }
 }
 
+/* How a training of the graph runs: here, or on a machine with all cores of the cluster, if it has more. */
+static status run_set(struct instance *instance, const struct profile_options *o)
+{
+    struct profile_data data;
+    struct cores here;
+    uint64_t cores = o->cluster->service_cores;
+    TRY(profile_data_open(&data, o));
+    cores_allowed(&here);
+    for (uint32_t t = 0; t < instance->type_count; t++)
+        if (instance->types[t].resource.device == RESOURCE_CPU) cores += instance->types[t].resource.limit;
+    if (cores < here.count) cores = here.count;
+    if (cores > INSTANCE_CORES_MAX) cores = INSTANCE_CORES_MAX;
+    instance->run = (struct instance_run){.micros = INSTANCE_NEVER_DRAINED, .cores = (uint32_t)cores};
+    if (sync_by_lane(data.settings.train_sync)) instance->run.micros = batch_micro_count(graph_batch(o->graph));
+    profile_data_close(&data);
+    return ST_OK;
+}
+
 status profile_goal_set(struct instance *instance, const struct profile_options *o)
 {
     const struct cluster *cluster = o->cluster;
     uint32_t limits[RESOURCE_TYPES_MAX];
     status st = profile_limits_wanted(o, limits);
+    if (st == ST_OK) {
+        types_set(instance, cluster, limits);
+        st = run_set(instance, o);
+    }
     if (st != ST_OK) {
         instance_free(instance);
         return st;
     }
-    types_set(instance, cluster, limits);
     if (cluster->examples > 0) instance->examples = cluster->examples;
     if (instance->examples == PROFILE_EXAMPLES_UNKNOWN) {
         instance->examples = EXAMPLES_ASSUMED;

@@ -12,8 +12,7 @@
 #define STEP_KEYS_MAX ((uint64_t)1 << 22)
 /* Bounds of the rows of generated data. */
 #define GENERATED_ROWS_MIN 2048u
-#define GENERATED_ROWS_MAX 32768u
-#define GENERATED_VOCAB    100000u
+#define GENERATED_ROWS_MAX GEN_MEMORY_ROWS_UNKNOWN
 
 /* Generates about as many rows as measuring reads in its time. */
 static status data_generate(struct run *r)
@@ -25,7 +24,7 @@ static status data_generate(struct run *r)
         &(struct gen_memory_options){.format = (enum reader_format)r->o->settings->data_format,
                                      .schema = &r->schema.reader,
                                      .row_count = rows < GENERATED_ROWS_MAX ? (uint32_t)rows : GENERATED_ROWS_MAX,
-                                     .vocab = GENERATED_VOCAB});
+                                     .vocab = GEN_MEMORY_VOCAB_UNKNOWN});
 }
 
 static status data_open(struct run *r)
@@ -173,9 +172,11 @@ static status result_open(struct run *r)
     result->layers = calloc(cells + 1, sizeof *result->layers);
     result->move_seconds = calloc(r->o->move_count + 1, sizeof *result->move_seconds);
     result->is_disturbed = calloc(r->o->config_count + 1, sizeof *result->is_disturbed);
+    result->rows = calloc(r->graph->table_count + 1, sizeof *result->rows);
     result->cards = calloc(r->o->card_count + 1, sizeof *result->cards);
     result->card_count = result->cards ? r->o->card_count : 0;
-    if (result->layers == NULL || result->move_seconds == NULL || result->is_disturbed == NULL || result->cards == NULL)
+    if (result->layers == NULL || result->move_seconds == NULL || result->is_disturbed == NULL ||
+        result->rows == NULL || result->cards == NULL)
         FAIL(MEMORY, "no memory for a profile");
     return ST_OK;
 }

@@ -2,9 +2,6 @@
  * all turns, so that the caller keeps its processors. */
 #include "engine/profile/profile_run_internal.h"
 
-#include <dirent.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +16,7 @@
 /* Rounds into which the time is divided; more, up to ROUNDS_MAX, where turns cannot be
  * long enough to use the time up. */
 #define ROUNDS_WANTED 24u
-/* A gang's turn is disturbed if its threads have waited for cores for more than this share of the turn. */
+/* A gang's turn is disturbed if one of its threads has waited for cores for more than this share of it. */
 #define WAITED_SHARE 0.05
 /* Share of the time for measuring transfers. */
 #define MOVE_SHARE 0.06
@@ -49,24 +46,6 @@ static double watch_end(const struct watch *watch)
     double worked = (double)clock_thread_ns() * 1e-9 -
                     watch->worked; /* the readings of `worked` lie outside those of `passed`: it may be greater */
     return worked < passed ? worked : passed;
-}
-
-/* Seconds that threads of this process have waited for busy cores so far; 0: the kernel does not tell. */
-static double waited_seconds(void)
-{
-    double sum = 0;
-    DIR *tasks = opendir("/proc/self/task");
-    for (struct dirent *task; tasks && (task = readdir(tasks)) != NULL;) {
-        char path[64];
-        uint64_t waited_ns;
-        if (task->d_name[0] == '.') continue;
-        snprintf(path, sizeof path, "/proc/self/task/%.20s/schedstat", task->d_name);
-        FILE *file = fopen(path, "re");
-        if (file && fscanf(file, "%*u %" SCNu64, &waited_ns) == 1) sum += (double)waited_ns * 1e-9;
-        if (file) fclose(file);
-    }
-    if (tasks) closedir(tasks);
-    return sum;
 }
 
 /* --- data ------------------------------------------------------------------------------------- */
@@ -269,12 +248,10 @@ static void turn_keep(struct run *r, uint32_t config, uint32_t round)
 static status turn_run(struct run *r, uint32_t config, uint32_t round)
 {
     bool is_gang = r->o->configs[config].cores > 1;
-    double waited = is_gang ? waited_seconds() : 0;
-    uint64_t begin_ns = clock_ns();
+    if (is_gang) waits_begin(&r->waits);
     turn_begin(r);
     for (uint32_t s = 0; s < r->steps[config]; s++) TRY(step_run(r, config));
-    double took = seconds_since(begin_ns);
-    r->is_disturbed[config * ROUNDS_MAX + round] = is_gang && waited_seconds() - waited > took * WAITED_SHARE;
+    r->is_disturbed[config * ROUNDS_MAX + round] = is_gang && waits_share(&r->waits) > WAITED_SHARE;
     turn_keep(r, config, round);
     return ST_OK;
 }
@@ -301,6 +278,19 @@ static status turns_size(struct run *r)
         double steps = turn_seconds / (r->micros * micro_seconds[config]), most = PASSES_MAX / r->micros;
         r->steps[config] = steps > most ? (uint32_t)most : steps > 1 ? (uint32_t)steps : 1;
     }
+    return ST_OK;
+}
+
+/* Reads a whole step, or as much as the sums have room for, and counts its distinct rows. */
+static status rows_count(struct run *r)
+{
+    const uint32_t micros = r->micros;
+    r->micros = r->micros_max;
+    turn_begin(r);
+    TRY(step_run(r, CONFIG_NONE));
+    for (uint32_t t = 0; t < r->graph->table_count; t++)
+        r->result->rows[t] = (double)r->rows[t].row_count / ((double)r->micros * r->shape.micro);
+    r->micros = micros;
     return ST_OK;
 }
 
@@ -381,6 +371,7 @@ static status all_run(struct run *r)
     TRY(profile_move(r->o->move_bytes, r->result->move_seconds, r->o->move_count, cores->count,
                      cores->is_whole && cores->count > 1 ? cores->processor[1] : -1, r->o->seconds * MOVE_SHARE));
     TRY(r->o->config_count > 0 ? rounds_run(r) : reading_run(r));
+    TRY(rows_count(r));
     return r->o->card_count > 0 ? cards_run(r) : ST_OK;
 }
 
@@ -464,6 +455,7 @@ void profile_run_free(struct profile_run_result *result)
     free(result->layers);
     free(result->move_seconds);
     free(result->is_disturbed);
+    free(result->rows);
     for (uint32_t i = 0; i < result->card_count; i++) card_times_free(&result->cards[i]);
     free(result->cards);
     *result = (struct profile_run_result){0};

@@ -68,6 +68,7 @@ struct profile_run_result {
     struct card_times *cards;
     uint32_t card_count;
     double reading_seconds; /* reading, parsing and preparing the rows of an example, on one core */
+    double *rows;           /* [table_count]: distinct rows that an example adds to a step */
     double examples;        /* of a pass over the data, about; 0: not known, or generated         */
     uint32_t rounds;
     /* of whole passes: the middle half of the rounds' times over their median; the median of all configs */

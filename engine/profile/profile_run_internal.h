@@ -2,12 +2,13 @@
 #ifndef HETERPS_ENGINE_PROFILE_PROFILE_RUN_INTERNAL_H
 #define HETERPS_ENGINE_PROFILE_PROFILE_RUN_INTERNAL_H
 
-#include "graph/clip.h"
+#include "engine/base/waits.h"
 #include "engine/data/gen_memory.h"
 #include "engine/data/schema.h"
 #include "engine/profile/profile_run.h"
 #include "engine/slot/slot.h"
 #include "engine/slot/step_update.h"
+#include "graph/clip.h"
 #include "graph/device.h"
 #include "io/read/reader.h"
 
@@ -62,6 +63,7 @@ struct run {
     uint64_t step, epoch, pass_examples; /* examples read in this pass over the data */
     uint32_t ticket;                     /* the last one                             */
     uint32_t micros;                     /* micro-batches of a measured step         */
+    struct waits waits;                  /* of a gang's turn                         */
     uint32_t *steps;                     /* [config_count]: of a turn                */
     /* samples of a turn */
     double *pass;        /* [kind_count, layer_count, PASSES_MAX]                    */

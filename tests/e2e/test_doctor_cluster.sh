@@ -51,6 +51,7 @@ check '--log json' events
 # What that run has measured is what plan takes: a type a node, joined by these sections.
 links() {
     count 3 '^\[link [01]\.\.[12]\]$' links.cfg &&
+        count 3 '^\[node [012]\]$' links.cfg && count 3 '^cores = [1-9][0-9]*$' links.cfg &&
         count 3 '^bandwidth = [0-9.e+]+$' links.cfg && count 3 '^latency = [0-9.e-]+$' links.cfg || return 1
     for node in 0 1 2; do
         printf '[type t%s]\nprice_per_hour = 0.%s\nlimit = 4\nflops = 1e9\n' $node $((node + 1))
@@ -60,8 +61,9 @@ links() {
     printf '[model]\n[layer a]\ntype = fc\nout_bytes = 1000\nflops = 9\n[layer b]\ntype = fc\nflops = 9\n' >layers.cfg
     runs 0 "$h" plan --layers layers.cfg --cluster planned.cfg --instance-out i.json --method cpu && python3 - <<'PY'
 import json
-i, lines = json.load(open("i.json")), [l.split(" = ") for l in open("links.cfg") if "=" in l]
+i, lines = json.load(open("i.json")), [l.split(" = ") for l in open("links.cfg") if "=" in l and "cores" not in l]
 assert i["format"] == "heterps-instance-2" and [n["name"] for n in i["nodes"]] == ["0", "1", "2"], i
+assert [str(n["cores"]) for n in i["nodes"]] == [l[8:-1] for l in open("links.cfg") if l.startswith("cores = ")], i
 found = {(l["from"], l["to"]): l for l in i["links"]}
 first = {k: float(v) for k, v in lines[:3]}  # 0..1
 assert found[0, 1]["bandwidth"] == first["bandwidth"], (found, first)

@@ -202,6 +202,16 @@ check 'plans are tried' \
     grep -qE '^measured +[0-9,.]+ examples/s, [0-9.,]+ % of what is predicted; without the [0-9.,]+ % of the time' \
     "$work/tried.out"
 check 'each has its line' grep -qE '^cpu +[0-9,.]+ +[0-9,.]+ +[0-9.,]+ %  ' "$work/tried.out"
+run_expected() { # one stage, drained after each step, beside reading: less than the formula says, in text and plan
+    grep -qE '^expected +[0-9,.]+ examples/s in a run, [0-9.]+ % of what is asked, for .* USD, ' "$work/tried.out" &&
+        grep -qE ', where the pipeline is drained after (each|every [0-9]+) micro-batch' "$work/tried.out" &&
+        python3 - "$work/tried.json" <<'PYTHON'
+import json, sys
+plan = json.load(open(sys.argv[1]))
+assert 0 < plan["expected"] <= plan["throughput"] * 1.000001, plan
+PYTHON
+}
+check 'and what a run is expected to reach' run_expected
 check 'the plan says what was measured' grep -q '"measured": [0-9]' "$work/tried.json"
 check 'it trains' "$HETERPS" "$work/tiny.bin" --plan "$work/tried.json" --data "$work/data.tsv" -q
 check 'a training tries them, too' "$HETERPS" "$work/tiny.bin" --cluster "$work/here.cfg" --try 0.05 \

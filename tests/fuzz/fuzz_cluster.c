@@ -57,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     CHECK(c.type_count >= 1 && c.type_count <= RESOURCE_TYPES_MAX);
     for (uint32_t t = 0; t < c.type_count; t++) check_type(&c.types[t]);
     CHECK(c.throughput >= 0 && (isinf(c.throughput) || c.throughput <= RESOURCE_FIGURE_MAX));
-    CHECK(c.examples >= 0 && c.epochs >= RESOURCE_FIGURE_MIN && c.service_cores <= INSTANCE_SERVICE_CORES_MAX);
+    CHECK(c.examples >= 0 && c.epochs >= RESOURCE_FIGURE_MIN && c.service_cores <= INSTANCE_CORES_MAX);
     const struct layer_facts layer = {.name = "l",
                                       .kind = "fc",
                                       .in_bytes = 8,

@@ -23,7 +23,7 @@ static inline bool instance_equal(const struct instance *a, const struct instanc
         a->throughput_limit != b->throughput_limit || a->has_graph_hash != b->has_graph_hash ||
         a->graph_hash != b->graph_hash || a->service_seconds != b->service_seconds ||
         a->service_cores != b->service_cores || a->server_seconds != b->server_seconds ||
-        a->server_price != b->server_price)
+        a->server_price != b->server_price || a->run.micros != b->run.micros || a->run.cores != b->run.cores)
         return false;
     for (uint32_t t = 0; t < a->type_count; t++)
         if (!resource_equal(&a->types[t].resource, &b->types[t].resource) || a->types[t].source != b->types[t].source)
@@ -47,7 +47,7 @@ static inline bool instance_equal(const struct instance *a, const struct instanc
         for (uint32_t node = 0; node < n; node++) {
             const struct instance_node *of_a = &a->nodes->node[node], *of_b = &b->nodes->node[node];
             if (strcmp(of_a->name, of_b->name) != 0 || of_a->memory_bytes != of_b->memory_bytes ||
-                of_a->price_per_hour != of_b->price_per_hour)
+                of_a->price_per_hour != of_b->price_per_hour || of_a->cores != of_b->cores)
                 return false;
         }
         if (memcmp(a->nodes->links, b->nodes->links, (size_t)n * n * sizeof *a->nodes->links) != 0) return false;

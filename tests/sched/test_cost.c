@@ -139,6 +139,30 @@ static void cost_of__stages_with_units__is_formulas_4_to_7(void **state)
 
 /* Of stages that are as slow as one another the first limits, so that a plan says
  * the same wherever it is made. */
+static void cost_of__rows_on_cards__are_looked_up_by_one(void **state)
+{
+    (void)state;
+    struct cost_stage stages[3];
+    hand_made();
+    fixture.types[1].resource.device = RESOURCE_EMU;
+    fixture.layers[0].row_bytes = 8;
+    for (uint32_t is_run = 0; is_run < 2; is_run++) {
+        if (is_run) fixture.instance.run = (struct instance_run){.micros = 1, .cores = 1};
+        model_make();
+        assert_int_equal(cost_stages(&model, (const type_index[]){1, 1, 0}, stages), 2);
+        equal(cost_et(&stages[0].time, 2), is_run ? 2 : 1); /* CT 2/k, DT (4 + 2) / 4k … */
+        for (uint32_t k = 1; k <= 2; k++) {
+            stages[0].k = k;
+            stages[1].k = 2;
+            assert_int_equal(cost_of(&model, stages, 2).is_feasible, !is_run || k == 1);
+        }
+        assert_int_equal(cost_stages(&model, (const type_index[]){0, 1, 1}, stages), 2); /* rows on cores divide */
+        stages[0].k = stages[1].k = 2;
+        assert_true(cost_of(&model, stages, 2).is_feasible);
+        cost_model_free(&model);
+    }
+}
+
 static void cost_of__equally_slow_stages__the_first_limits(void **state)
 {
     (void)state;
@@ -379,6 +403,7 @@ int main(void)
         cmocka_unit_test(cost_segment__several_layers__adds_computation_and_takes_the_last_cut),
         cmocka_unit_test(cost_stages__a_plan__are_its_maximal_runs),
         cmocka_unit_test(cost_of__stages_with_units__is_formulas_4_to_7),
+        cmocka_unit_test(cost_of__rows_on_cards__are_looked_up_by_one),
         cmocka_unit_test(cost_of__equally_slow_stages__the_first_limits),
         cmocka_unit_test(cost_of__two_stages_of_a_type__share_its_limit),
         cmocka_unit_test(cost_units_least__by_hand__is_formula_13_as_corrected),

@@ -201,6 +201,10 @@ static void layer_table_of_graph__tiny__has_its_bytes_and_flops(void **state)
     assert_true(top->weight_bytes == 4 * (6 * 4 + 4 + 4 * 6) && top->dense_bytes == top->weight_bytes);
     assert_true(top->cut_bytes == 16 + 16 + 4 && top->touched_bytes == 0);
     assert_true(t.layers[4].cut_bytes == 0);
+    /* 6 rows at most of 2 floats, there and back, with their keys; half a row an example, as measured. */
+    assert_true(e->row_bytes == 6 * (8 + 16));
+    layer_table_rows(&t, &g, (const double[]){0.5});
+    assert_true(e->row_bytes == 12 && top->row_bytes == 0);
     layer_table_free(&t);
     graph_close(&g);
 }

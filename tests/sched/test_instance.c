@@ -36,7 +36,7 @@ static const char good_text[] =
     "  {\"name\": \"bce\", \"type\": \"loss\", \"in_bytes\": 4.5, \"weight_bytes\": 8,\n"
     "   \"oct\": [0.7, 0.8], \"alpha\": [0.125, 0.875], \"odt\": [6, 7], \"beta\": [0.25, 0.25]}],\n"
     " \"service\": {\"seconds\": 2e-6, \"cores\": 3}, \"parameter_server\": {\"seconds\": 1e-6, "
-    "\"price_per_hour\": 0.05},\n"
+    "\"price_per_hour\": 0.05}, \"run\": {\"micros\": 4, \"cores\": 16},\n"
     " \"optimum\": {\"cost\": null}}\n";
 
 #define TEXT_BYTES 8192
@@ -270,6 +270,11 @@ static void instance_parse__wrong_numbers__are_named(void **state)
     assert_refused("\"seconds\": 2e-6, ", "", ": service.seconds: expected a number of at least 0, found nothing");
     assert_refused("{\"seconds\": 1e-6, \"price_per_hour\": 0.05}", "1",
                    ": parameter_server: expected an object, found 1");
+    assert_refused("\"fixed\": [0.01, 0.02]", "\"fixed\": [0.01, 0.02], \"update\": [0.1, 0.21]",
+                   ": layers[0].update[1]: expected at most oct, 0.2, found 0.21");
+    assert_refused("\"micros\": 4", "\"micros\": 0",
+                   ": run.micros: expected a whole number from 1 to 4294967295, found 0");
+    assert_refused("\"cores\": 16", "\"cores\": 0", ": run.cores: expected a whole number from 1 to 1024, found 0");
     assert_refused("0.05", "-0.05", ": parameter_server.price_per_hour: expected a number of at least 0, found -0.05");
 }
 
@@ -402,6 +407,17 @@ static void instance_check__numbers_out_of_range__are_told(void **state)
         assert_string_equal(status_message(), cases[n].message);
         *cases[n].number = right;
     }
+    i.layers[1].tied_before = 1;
+    i.layers[1].tied_behind = 1;
+    assert_int_equal(instance_check(&i), ST_OK);
+    i.layers[1].tied_before = 2;
+    assert_int_equal(instance_check(&i), ST_INVALID);
+    assert_string_equal(status_message(), "layer \"h1\", 1 of 3, is tied to 2 before it and 1 behind it");
+    i.layers[1].tied_before = 0;
+    i.layers[1].tied_behind = 2;
+    assert_int_equal(instance_check(&i), ST_INVALID);
+    assert_string_equal(status_message(), "layer \"h1\", 1 of 3, is tied to 0 before it and 2 behind it");
+    i.layers[1].tied_behind = 0;
     i.service_cores = 1024;
     assert_int_equal(instance_check(&i), ST_OK);
     i.service_cores = 1025;

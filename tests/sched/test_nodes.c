@@ -486,7 +486,8 @@ static const char json_text[] =
     "{\"name\": \"c\", \"price_per_hour\": 1, \"nodes\": [0, 1], \"limit\": 2}], "
     "\"layers\": [{\"name\": \"x\", \"type\": \"fc\", \"in_bytes\": 1, \"weight_bytes\": 4, \"dense_bytes\": 3, "
     "\"row_bytes\": 7, \"end\": true, \"oct\": [1, 2, 3], "
-    "\"alpha\": [1, 1, 1], \"odt\": [0, 0, 0], \"beta\": [1, 1, 1]}], \"nodes\": [{\"name\": \"p\", \"memory\": 100}, "
+    "\"alpha\": [1, 1, 1], \"odt\": [0, 0, 0], \"beta\": [1, 1, 1]}], "
+    "\"nodes\": [{\"name\": \"p\", \"memory\": 100, \"cores\": 6}, "
     "{\"name\": \"q\", \"price_per_hour\": 0.5}], \"message\": 64, \"step\": 512, \"lanes\": 2, "
     "\"links\": [{\"from\": 0, \"to\": 1, "
     "\"bandwidth\": 1e9, \"latency\": 1e-5}, {\"from\": 1, \"to\": 0, \"bandwidth\": 1e8, \"latency\": 0}]}";
@@ -501,6 +502,7 @@ static void instance__nodes__are_read_written_and_refused_by_their_place(void **
     close(fd);
     if (instance_parse(&i, "i.json", json_text, strlen(json_text)) != ST_OK) fail_msg("%s", status_message());
     assert_true(i.nodes->count == 2 && i.nodes->node[0].memory_bytes == 100 && i.nodes->node[1].price_per_hour == 0.5);
+    assert_true(i.nodes->node[0].cores == 6 && i.nodes->node[1].cores == 0);
     assert_true(instance_link(i.nodes, 1, 0)->bandwidth == 1e8 && i.types[0].resource.nodes == 2);
     assert_true(i.types[1].resource.adds_moves && !i.types[0].resource.adds_moves && i.nodes->message == 64);
     assert_true(i.types[2].resource.nodes == 3 && i.nodes->step == 512 && i.nodes->lanes == 2);

@@ -355,6 +355,30 @@ static void rl__policy_from_of_the_other_cell__is_a_mismatch(void **state)
     scene_close(&s);
 }
 
+/* Weights for columns are no policy: it takes none, of whatever cell, and leaves none. */
+static void rl_joint__policies__are_let_be(void **state)
+{
+    (void)state;
+    struct scene s;
+    struct policy *policy;
+    scene_open(&s, SEED, 6, 3);
+    assert_int_equal(policy_make(&policy, POLICY_ELMAN, 1), ST_OK);
+    for (int with_policy = 0; with_policy < 2; with_policy++) {
+        static type_index best[LAYERS_MAX];
+        struct search search;
+        struct search_options options = {.seed = 3, .evaluations = 200};
+        if (with_policy) options.policy_from = options.policy_to = policy;
+        assert_int_equal(search_open(&search, &s.model, &options), ST_OK);
+        assert_int_equal(method_rl_joint(&search), ST_OK);
+        if (with_policy) assert_memory_equal(best, search.best, 6 * sizeof *best);
+        memcpy(best, search.best, 6 * sizeof *best);
+        search_close(&search);
+    }
+    assert_int_equal(policy_cell_of(policy), POLICY_ELMAN);
+    policy_free(policy);
+    scene_close(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -371,6 +395,7 @@ int main(void)
         cmocka_unit_test(rl__policy_to__applied_to_the_same_instance_gives_its_plan),
         cmocka_unit_test(rl__policy_from__is_where_it_begins),
         cmocka_unit_test(rl__policy_from_of_the_other_cell__is_a_mismatch),
+        cmocka_unit_test(rl_joint__policies__are_let_be),
     };
     int failure_count = cmocka_run_group_tests(tests, NULL, NULL);
     return failure_count ? 1 : 0;

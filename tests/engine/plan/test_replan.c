@@ -25,6 +25,7 @@ static struct graph graph;
 
 /* Microseconds an example of the layers e, x, h, bce on one unit of types a and b. */
 static const double seconds_of[LAYERS][TYPES] = {{4e-6, 20e-6}, {1e-6, 5e-6}, {20e-6, 4e-6}, {1e-6, 1e-6}};
+static bool are_alike; /* b has the times of a, and costs 2 % more */
 
 static void instance_fill(struct instance *instance, enum resource_device device, double move_seconds)
 {
@@ -35,12 +36,13 @@ static void instance_fill(struct instance *instance, enum resource_device device
     instance->epochs = 1;
     for (uint32_t t = 0; t < TYPES; t++)
         instance->types[t] = (struct instance_type){
-            .resource = {.name = t ? "b" : "a", .device = device, .price_per_hour = 1, .limit = 2}};
+            .resource = {
+                .name = t ? "b" : "a", .device = device, .price_per_hour = are_alike && t ? 1.02 : 1, .limit = 2}};
     for (uint32_t l = 0; l < LAYERS; l++) {
         instance->layers[l] =
             (struct instance_layer){.name = graph_string(&graph, graph.layers[l].name), .kind = "any"};
         for (uint32_t t = 0; t < TYPES; t++)
-            instance->times[l * TYPES + t] = (struct instance_time){.oct = seconds_of[l][t] * BATCH,
+            instance->times[l * TYPES + t] = (struct instance_time){.oct = seconds_of[l][are_alike ? 0 : t] * BATCH,
                                                                     .alpha = 1,
                                                                     .odt = l + 1 < LAYERS ? move_seconds * BATCH : 0,
                                                                     .beta = 1};
@@ -198,6 +200,53 @@ static void replanner_plan__a_type_is_nine_times_slower__leaves_it(void **state)
     scene_close(&s);
 }
 
+/* Other programs slow all cores down: a type that no plan has used promises nothing that this one has not. */
+static void replanner_plan__the_machine_is_busy__stays_with_its_type(void **state)
+{
+    (void)state;
+    struct scene s;
+    struct plan next;
+    bool is_better = true;
+    char why[256];
+    static const double loads[] = {3, 1 / 2.0, 1.6};
+    are_alike = true;
+    scene_open(&s, RESOURCE_CPU, 0, 5000, 1);
+    for (size_t i = 0, looks = 0; i < sizeof loads / sizeof *loads; i++, looks = 0) {
+        while (!look(&s, &loads[i], why, sizeof why)) assert_true(++looks < 100);
+        assert_int_equal(replanner_solution(s.replanner)->stage_count, 1);
+        assert_int_equal(replanner_solution(s.replanner)->stages[0].type, 0);
+        assert_int_equal(replanner_plan(s.replanner, &next, &is_better), ST_OK);
+        assert_false(is_better);
+    }
+    scene_close(&s);
+    /* On cards of different kinds it does. */
+    scene_open(&s, RESOURCE_SIM, 0, 5000, 1);
+    while (!look(&s, &loads[0], why, sizeof why)) continue;
+    assert_int_equal(replanner_plan(s.replanner, &next, &is_better), ST_OK);
+    assert_true(is_better && replanner_solution(s.replanner)->stages[0].type == 1);
+    plan_free(&next);
+    scene_close(&s);
+    are_alike = false;
+}
+
+/* The layers of a stage get its factor, on its type: 5 us of two units become 10. */
+static void replanner_plan__the_last_stage_is_twice_as_slow__its_layers_are_corrected(void **state)
+{
+    (void)state;
+    struct scene s;
+    struct plan next;
+    bool is_better = true;
+    char why[256];
+    scene_open(&s, RESOURCE_CPU, 0, INFINITY, 1);
+    const double slow[] = {1.5, 2};
+    assert_false(look(&s, slow, why, sizeof why));
+    assert_true(look(&s, slow, why, sizeof why));
+    assert_int_equal(replanner_plan(s.replanner, &next, &is_better), ST_OK);
+    assert_false(is_better);
+    assert_true(fabs(replanner_expected(s.replanner, UINT32_MAX, 64) * 5e-6 - 1) < 1e-6);
+    scene_close(&s);
+}
+
 /* What is corrected once fits from then on; and where no plan is better,
  * it is asked for less and less often. */
 static void replanner_plan__all_are_twice_as_slow__keeps_the_plan_and_its_peace(void **state)
@@ -299,6 +348,8 @@ int main(void)
         cmocka_unit_test(replanner_look__a_stage_without_work__asks_for_nothing),
         cmocka_unit_test(replanner_look__one_stage_is_five_times_faster__is_named),
         cmocka_unit_test(replanner_plan__a_type_is_nine_times_slower__leaves_it),
+        cmocka_unit_test(replanner_plan__the_machine_is_busy__stays_with_its_type),
+        cmocka_unit_test(replanner_plan__the_last_stage_is_twice_as_slow__its_layers_are_corrected),
         cmocka_unit_test(replanner_plan__all_are_twice_as_slow__keeps_the_plan_and_its_peace),
         cmocka_unit_test(replanner_look__moving_binds_on_cpu__is_no_difference),
         cmocka_unit_test(replanner_look__two_pipelines__divides_workers_and_examples),

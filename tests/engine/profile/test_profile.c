@@ -237,6 +237,11 @@ static void profile_measure__instance__says_what_graph_and_cluster_say(void **st
     assert_int_equal(instance->types[0].source, INSTANCE_MEASURED);
     assert_int_equal(instance->types[0].resource.limit, 48);
     assert_true(instance->types[0].resource.price_per_hour == 0.04);
+    /* The cluster's cores, and one for reading, are more than here; a step of 64 has two micro-batches. */
+    struct cores cores;
+    cores_allowed(&cores);
+    assert_int_equal(instance->run.cores, cores.count > 49 ? cores.count : 49);
+    assert_int_equal(instance->run.micros, 2);
     profiled_close(&p);
     assert_profiled(&p, busy_text, CPU "[goal]\nthroughput = max\n", (struct profile_options){.seconds = 0.05});
     assert_true(p.instance.throughput_limit == 0 && p.instance.examples > 0);
@@ -255,6 +260,7 @@ static void profile_measure__here__limits_units_to_this_machine(void **state)
                     (struct profile_options){.seconds = 0.05, .here = true});
     assert_int_equal(p.instance.types[0].resource.limit, cores.count < 3 ? 1 : cores.count > 49 ? 48 : cores.count - 1);
     assert_int_equal(p.instance.types[1].resource.limit, 2000);
+    assert_int_equal(p.instance.run.cores, cores.count);
     profiled_close(&p);
 }
 
