@@ -6,6 +6,7 @@
 
 #include "engine/base/memory.h"
 #include "engine/base/thread.h"
+#include "engine/sync/waves.h"
 
 /* The header of a piece. A node's last piece has step LAST, the node's status as code, and its message. */
 struct gather_piece {
@@ -22,7 +23,12 @@ void gather_begin(struct gather *g, struct reduce *reduce,
                   status (*take)(void *context, const void *piece, uint32_t bytes), void *context)
 {
     const struct exchange_stages *stages = reduce_exchange(reduce)->stages;
-    *g = (struct gather){.reduce = reduce, .take = take, .context = context, .by_stages = stages != NULL};
+    const struct exchange_waves *waves = reduce_exchange(reduce)->waves;
+    *g = (struct gather){.reduce = reduce,
+                         .take = take,
+                         .context = context,
+                         .by_stages = stages != NULL && waves == NULL,
+                         .tellers = waves ? waves->tellers : UINT64_MAX};
     if (stages) g->teller = exchange_stage_node(stages, stages->count - 1, 0);
 }
 
@@ -144,7 +150,7 @@ status gather_until(struct gather *g, uint64_t before)
     if (g->by_stages) return ST_OK;
     for (; g->step < before; g->step++)
         for (uint32_t from = 1; from < reduce_node_count(g->reduce); from++)
-            TRY(node_hear(g, from, g->step, false, &is_end));
+            if (g->tellers >> from & 1) TRY(node_hear(g, from, g->step, false, &is_end));
     return ST_OK;
 }
 

@@ -9,7 +9,8 @@
  *
  * Where nodes have stages, the node with the last stage has all pieces. If rank 0 is another node,
  * it hears them on a thread beside its own part of the forward pass; a failure in the pass ends
- * the job, which tells the failure. */
+ * the job, which tells the failure. Where workers have stages on several nodes, each worker's node of
+ * the last stage has the pieces of its worker's steps; rank 0 is one of these nodes. */
 #ifndef HETERPS_ENGINE_EVAL_GATHER_H
 #define HETERPS_ENGINE_EVAL_GATHER_H
 
@@ -25,8 +26,9 @@ struct gather {
     /* On rank 0: takes in a piece, which is 8-byte aligned. INVALID: the bytes are no such piece. */
     status (*take)(void *context, const void *piece, uint32_t bytes);
     void *context;
-    uint64_t ended; /* of rank 0: a bit for each node whose last piece has come */
-    uint64_t step;  /* of another node: the block's; of rank 0: all steps before it have been taken in */
+    uint64_t tellers; /* a bit for each node that may have pieces */
+    uint64_t ended;   /* of rank 0: a bit for each node whose last piece has come */
+    uint64_t step;    /* of another node: the block's; of rank 0: all steps before it have been taken in */
     /* of another node: the block that is being filled */
     uint8_t *block;
     uint32_t used;

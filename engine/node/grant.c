@@ -144,11 +144,11 @@ static status halt_send(struct reduce *r, uint64_t job, uint64_t from)
  * steps come, so that a wish to stop does not come too late for the job. */
 static bool is_begun(const struct reduce *r, uint64_t from, uint64_t bound)
 {
-    const struct exchange *x = &r->exchange;
+    const uint32_t turns = r->exchange.waves->turn_count; /* rank 0 has the first */
     /* Relaxed: the gate wakes this thread for the last one. */
-    uint64_t next = atomic_load_explicit(&x->shared_begun, memory_order_relaxed);
+    uint64_t next = atomic_load_explicit(&r->exchange.shared_begun, memory_order_relaxed);
     if (next < from) next = from;
-    return next + (x->node_count - next % x->node_count) % x->node_count >= bound;
+    return next + (turns - next % turns) % turns >= bound;
 }
 
 /* By rank 0: grants what may be granted of its job. */

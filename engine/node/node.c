@@ -212,13 +212,15 @@ const char *node_place_text(const struct node *n, uint32_t rank, char text[PLACE
 
 status node_divide(struct node *n)
 {
-    if (n->o.has_waves) return ST_OK; /* each has minibatches of its own */
     const struct stages_options stages = {.graph = n->o.graph,
                                           .plan = n->o.plan,
                                           .node_count = n->count,
                                           .job_nodes = n->o.place->count,
-                                          .rank_of = n->rank_of};
+                                          .rank_of = n->rank_of,
+                                          .index = n->index,
+                                          .has_waves = n->o.has_waves};
     if (n->o.plan && !stages_are_even(&stages)) return stages_place(&n->stages, &stages);
+    if (n->o.has_waves) return ST_OK; /* each has minibatches of its own */
     return division_make(&n->division, &(struct division_options){.lanes = n->o.graph->header->lanes,
                                                                   .node_count = n->count,
                                                                   .job_nodes = n->o.place->count,

@@ -45,7 +45,7 @@ struct node_options {
      * cluster_placement. */
     uint32_t says, slices, rows;
     const struct plan *plan; /* whose stages lie on nodes; or NULL                           */
-    bool has_waves;          /* nodes are workers that exchange waves, and have no lanes */
+    bool has_waves;          /* workers exchange waves, and nodes have no lanes          */
     uint64_t bucket_floats;  /* as the exchange's (reduce.h) */
     bool is_bf16;            /* likewise */
 };

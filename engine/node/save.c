@@ -106,6 +106,7 @@ static status stages_each(struct reduce *r, uint32_t node,
                           status (*of)(struct reduce *r, uint32_t node, float *floats, uint64_t count))
 {
     const struct exchange_stages *stages = r->exchange.stages;
+    if (r->exchange.waves) return ST_OK; /* at a job's end each node has all */
     for (uint32_t s = 0; stages && s < stages->count; s++) {
         if (!exchange_stage_is_whole(stages, s) || exchange_stage_node(stages, s, 0) != node) continue;
         for (uint32_t i = 0; i < stages->extents[s].run_count; i++) {
@@ -337,8 +338,19 @@ static status rows_save(struct reduce *r, struct model_save_options *o, struct m
     return st;
 }
 
+/* The rows of all parts: row_count [table_count]. */
+static void parts_count(const struct reduce *r, const struct manifest_part *parts, uint64_t *row_count)
+{
+    const uint32_t tables = r->graph->table_count;
+    for (uint32_t t = 0; t < tables; t++) {
+        row_count[t] = r->own_rows[t];
+        for (uint32_t n = 0; n + 1 < r->exchange.node_count; n++) row_count[t] += parts[(size_t)n * tables + t].rows;
+    }
+}
+
 /* Rank 0's part, of what the others have written. */
-static status whole_save(struct reduce *r, struct model_save_options *o, struct manifest_part *parts, uint64_t *bytes)
+static status whole_save(struct reduce *r, struct model_save_options *o, struct manifest_part *parts, uint64_t *bytes,
+                         uint64_t *row_count)
 {
     const uint32_t tables = r->graph->table_count, others = r->exchange.node_count - 1;
     struct admission all[GRAPH_TABLES_MAX] = {0}, *admission[GRAPH_TABLES_MAX] = {0};
@@ -357,6 +369,7 @@ static status whole_save(struct reduce *r, struct model_save_options *o, struct 
         st = reduce_agree(r, failure_is(&full) ? failure_adopt(&full) : model_save(r->model, o, bytes));
     }
     for (uint32_t t = 0; t < tables; t++) admission_close(&all[t]);
+    parts_count(r, parts, row_count);
     model_parts_free(parts, others * tables);
     return st;
 }
@@ -383,8 +396,10 @@ static void lives_turn_forth(const struct reduce *r)
     }
 }
 
-status reduce_save(struct reduce *r, const char *path, uint32_t keep, uint64_t *bytes)
+status reduce_save(struct reduce *r, const char *path, uint32_t keep, uint64_t *bytes, uint64_t *row_count)
 {
+    uint64_t saved_rows[GRAPH_TABLES_MAX] = {0};
+    const uint32_t rows_bytes = r->graph->table_count * sizeof *saved_rows;
     struct model_save_options options = {.path = path, .row_count = reduce_own_rows(r), .keep = keep};
     const size_t most = (size_t)r->exchange.node_count * r->graph->table_count + 1;
     TRY(save_claim(r, path, &options.generation));
@@ -401,7 +416,10 @@ status reduce_save(struct reduce *r, const char *path, uint32_t keep, uint64_t *
         st = store_settle(r->model->store);
     }
     st = reduce_agree(r, st);
-    if (st == ST_OK) st = r->exchange.rank == 0 ? whole_save(r, &options, parts, bytes) : rows_save(r, &options, parts);
+    if (st == ST_OK)
+        st = r->exchange.rank == 0 ? whole_save(r, &options, parts, bytes, saved_rows) : rows_save(r, &options, parts);
+    if (st == ST_OK) st = reduce_tell(r, saved_rows, rows_bytes);
+    if (st == ST_OK && row_count) memcpy(row_count, saved_rows, rows_bytes);
     lives_turn_forth(r);
     store_let_go(r);
 done:

@@ -23,6 +23,88 @@ static uint64_t nodes_there(const struct stages_options *o, uint64_t nodes)
     return there ? there : UINT64_C(1) << below;
 }
 
+/* --- workers ------------------------------------------------------------------------------------ */
+
+/* The node of the plan that has the stage, of the worker. */
+static uint32_t planned_node(const struct plan *plan, uint32_t stage, uint32_t worker)
+{
+    uint64_t nodes = plan->stages[stage].nodes;
+    for (; worker > 0; worker--) nodes &= nodes - 1;
+    return (uint32_t)__builtin_ctzll(nodes);
+}
+
+/* Finds the nodes of the plan's workers: bit n of planned[w]. */
+static status workers_find(const struct plan *plan, uint64_t planned[PLAN_NODES_MAX], uint32_t *count)
+{
+    *count = (uint32_t)__builtin_popcountll(plan->stages[0].nodes);
+    for (uint32_t stage = 0; stage < plan->stage_count; stage++) {
+        const uint32_t nodes = (uint32_t)__builtin_popcountll(plan->stages[stage].nodes);
+        if (nodes != *count)
+            FAIL(INVALID,
+                 "stage 0 lies on %u node%s and stage %u on %u: under train.sync = wsp a worker has one node of each "
+                 "stage, in order; give every stage as many nodes as there are workers, or --set train.sync=bsp",
+                 *count, words_s(*count), stage, nodes);
+        for (uint32_t w = 0; w < *count; w++) {
+            const uint32_t node = planned_node(plan, stage, w);
+            for (uint32_t v = 0; v < *count; v++)
+                if (v != w && (planned[v] >> node & 1))
+                    FAIL(INVALID,
+                         "node %u has stage %u of worker %u, and an earlier stage of worker %u: under train.sync = wsp "
+                         "the nodes of each stage are those of workers 0, 1, … in order, and a node is of one worker",
+                         node, stage, w, v);
+            planned[w] |= UINT64_C(1) << node;
+        }
+    }
+    return ST_OK;
+}
+
+/* Which of the nodes that are there has the stage of a worker, of which some are. */
+static uint32_t worker_node(const struct stages_options *o, uint32_t stage, uint32_t worker, uint64_t planned)
+{
+    const uint32_t node = planned_node(o->plan, stage, worker);
+    uint32_t found = UINT32_MAX;
+    for (uint32_t n = 0; n < o->node_count; n++)
+        if ((planned >> o->rank_of[n] & 1) && (found == UINT32_MAX || o->rank_of[n] <= node)) found = n;
+    return found;
+}
+
+/* Puts the nodes that are there into workers, and says which of them have each stage. */
+static status workers_place(struct exchange_stages *s, const struct stages_options *o)
+{
+    uint64_t planned[PLAN_NODES_MAX] = {0};
+    uint32_t count;
+    TRY(workers_find(o->plan, planned, &count));
+    s->worker_of = calloc(o->node_count, sizeof *s->worker_of);
+    s->nodes_of = calloc(o->plan->stage_count, sizeof *s->nodes_of);
+    if (s->worker_of == NULL || s->nodes_of == NULL) FAIL(MEMORY, "no memory for workers of several nodes");
+    for (uint32_t w = 0; w < count; w++) {
+        bool is_there = false;
+        for (uint32_t n = 0; n < o->node_count; n++)
+            if (planned[w] >> o->rank_of[n] & 1) {
+                s->worker_of[n] = (uint8_t)s->worker_count;
+                is_there = true;
+            }
+        for (uint32_t i = 0; is_there && i < o->plan->stage_count; i++)
+            s->nodes_of[i] |= UINT64_C(1) << worker_node(o, i, w, planned[w]);
+        s->worker_count += is_there;
+    }
+    if (s->nodes_of[o->plan->stage_count - 1] & 1) return ST_OK;
+    FAIL(INVALID,
+         "the last stage, %u, of node 0's worker is not on node 0, which tells figures: begin its nodes with node 0",
+         o->plan->stage_count - 1);
+}
+
+/* The node of this node's worker that has the stage. */
+static uint64_t own_nodes(const struct exchange_stages *s, const struct stages_options *o, uint32_t stage)
+{
+    uint64_t nodes = s->nodes_of[stage];
+    for (uint32_t n = 0; n < o->node_count; n++)
+        if (s->worker_of[n] != s->worker_of[o->index]) nodes &= ~(UINT64_C(1) << n);
+    return nodes;
+}
+
+/* --- lanes and tables ----------------------------------------------------------------------------- */
+
 static uint32_t stage_of_layer(const struct plan *plan, uint32_t layer)
 {
     uint32_t stage = 0;
@@ -94,7 +176,7 @@ static status tables_place(struct exchange_stages *s, const struct stages_option
     graph_ties(o->graph, ends, ends + layers);
     const status st = ties_check(o, ends, ends + layers);
     free(ends);
-    return st == ST_OK ? rows_place(s, o) : st;
+    return st == ST_OK && !o->has_waves ? rows_place(s, o) : st;
 }
 
 /* Losses and heads lie where the last stage is: all that is told of a model comes together there. */
@@ -124,7 +206,7 @@ static status ends_check(const struct exchange_stages *s, const struct stages_op
 /* Gives the stage's lanes to its nodes in even shares. */
 static status lanes_give(const struct exchange_stages *s, const struct stages_options *o, uint32_t stage)
 {
-    const uint64_t nodes = nodes_there(o, o->plan->stages[stage].nodes);
+    const uint64_t nodes = o->has_waves ? own_nodes(s, o, stage) : nodes_there(o, o->plan->stages[stage].nodes);
     const uint32_t lanes = o->graph->header->lanes, count = (uint32_t)__builtin_popcountll(nodes);
     uint32_t *begin = s->lane_begin + (size_t)stage * (s->node_count + 1);
     if (count > lanes)
@@ -155,6 +237,7 @@ static status place(struct exchange_stages *s, const struct stages_options *o)
     s->first_layer = calloc(plan->stage_count, sizeof *s->first_layer);
     s->lane_begin = calloc((size_t)plan->stage_count * (o->node_count + 1), sizeof *s->lane_begin);
     if (s->lane_begin == NULL || s->first_layer == NULL) FAIL(MEMORY, "no memory for where stages lie");
+    if (o->has_waves) TRY(workers_place(s, o));
     for (uint32_t i = 0; i < plan->stage_count; i++) {
         s->first_layer[i] = plan->stages[i].first_layer;
         TRY(lanes_give(s, o, i));
@@ -188,6 +271,8 @@ void stages_free(struct exchange_stages *s)
     free(s->lane_begin);
     free(s->first_layer);
     free(s->node_of_table);
+    free(s->worker_of);
+    free(s->nodes_of);
     *s = (struct exchange_stages){0};
 }
 

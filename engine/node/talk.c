@@ -171,6 +171,15 @@ static status standing_hear(struct reduce *r, uint32_t from, bool who, status *s
     return ST_OK;
 }
 
+/* Whether the message begins with a node, as one does that nodes have agreed on before. */
+static bool names_node(const char *message)
+{
+    static const char word[] = "node ";
+    if (strncmp(message, word, sizeof word - 1) != 0) return false;
+    const size_t digits = strspn(message + sizeof word - 1, "0123456789");
+    return digits > 0 && strncmp(message + sizeof word - 1 + digits, ": ", 2) == 0;
+}
+
 status reduce_agree(struct reduce *r, status st)
 {
     struct failure first;
@@ -180,12 +189,17 @@ status reduce_agree(struct reduce *r, status st)
         TRY(standing_hear(r, 0, false, &st));
         return st;
     }
+    const bool is_own = failure_is(&first) && !names_node(first.message);
     for (uint32_t n = 1; n < r->exchange.node_count; n++) {
         const status heard = standing_hear(r, n, true, &st);
         if (heard != ST_OK) return failure_is(&first) ? failure_adopt(&first) : heard;
         if (st != ST_OK && !failure_is(&first)) failure_keep(&first, st);
     }
-    for (uint32_t n = 1; n < r->exchange.node_count; n++) TRY(standing_say(r, n, first.code, first.message));
+    struct failure told = first;
+    if (is_own)
+        failure_keep(&told,
+                     status_fail(first.code, __FILE__, __LINE__, "node %u: %s", reduce_name(r, 0), first.message));
+    for (uint32_t n = 1; n < r->exchange.node_count; n++) TRY(standing_say(r, n, told.code, told.message));
     return failure_adopt(&first);
 }
 

@@ -28,7 +28,7 @@ void reduce_hear_stop(struct reduce *reduce);
 MUST_USE status reduce_say_all(struct reduce *reduce, uint32_t to, const void *at, uint64_t bytes);
 MUST_USE status reduce_hear_all(struct reduce *reduce, uint32_t from, void *at, uint64_t bytes);
 /* By all nodes: whether all have come so far. `st` is this node's failure, or ST_OK; all return the failure
- * of the first node that has one. */
+ * of the first node that has one, whose number stands before the message (not on node 0 itself). */
 MUST_USE status reduce_agree(struct reduce *reduce, status st);
 /* By all nodes: all get what rank 0 has at `at`, 1 to TALK_BYTES. */
 MUST_USE status reduce_tell(struct reduce *reduce, void *at, uint32_t bytes);

@@ -5,7 +5,8 @@
  *     KIND_WAVE    worker v to owner u: v's letter, with what its wave has changed of u's rows, and behind it what
  *                  the wave has changed of u's slice
  *     KIND_ROUND   owner u to worker v: what the waves of that number of all others have changed of u's slice, added
- *                  up in order of workers; at the end of a job u's slice itself; and how many rows u has
+ *                  up in order of workers; at the end of a job u's slice itself; and how many rows u has.
+ *                  Nothing of sums where the two have no stage in common
  *     KIND_ADDED   worker v to owner u: rounds below the step are in v's weights, and their places free
  *
  * A message's step is twice the number of the wave or round, plus one if there are changes, or the values
@@ -15,6 +16,9 @@
 #include <string.h>
 
 #include "engine/node/waves_internal.h"
+
+/* In place of sums that its receiver does not use; a slice has more. */
+#define NOTHING_BYTES sizeof(uint64_t)
 
 static float *own_slice(const struct exchange_waves *x, float *floats) { return floats + x->cut[x->worker]; }
 static uint64_t slice_floats_of(const struct exchange_waves *x, uint32_t node)
@@ -30,6 +34,25 @@ static uint64_t place_of(const struct exchange_waves *x, uint32_t worker, uint64
     return (uint64_t)worker * x->place_count + wave % x->place_count;
 }
 
+/* Who has which steps and stages. */
+static void turns_find(struct exchange_waves *x, const struct exchange_stages *stages)
+{
+    for (uint32_t n = 0; n < x->worker_count; n++) {
+        x->turn_of[n] = stages ? stages->worker_of[n] : (uint8_t)n;
+        x->tellers |= UINT64_C(1) << n;
+        x->sharers |= UINT64_C(1) << n;
+    }
+    x->turn = x->turn_of[x->worker];
+    x->turn_count = stages ? stages->worker_count : x->worker_count;
+    if (stages == NULL) return;
+    x->tellers = stages->nodes_of[stages->count - 1];
+    x->sharers = UINT64_C(1) << x->worker;
+    for (uint32_t s = 0; s < stages->count; s++)
+        if (stages->nodes_of[s] >> x->worker & 1) x->sharers |= stages->nodes_of[s];
+}
+
+static bool shares(const struct exchange_waves *x, uint32_t node) { return x->sharers >> node & 1; }
+
 void waves_layout(struct reduce *r, struct layout *l)
 {
     const uint32_t tables = r->graph->table_count;
@@ -43,6 +66,7 @@ void waves_layout(struct reduce *r, struct layout *l)
     r->exchange.waves = &waves->of_exchange;
     waves->of_exchange.worker = r->exchange.rank;
     waves->of_exchange.worker_count = r->exchange.node_count;
+    turns_find(&waves->of_exchange, r->exchange.stages);
     waves->end = NOT_YET;
     for (uint32_t n = 0; n < r->exchange.node_count; n++) waves->now[n].last = waves->next[n].last = NOT_YET;
     waves->of_exchange.owner_of = r->owner_of;
@@ -227,12 +251,13 @@ static status wave_send(struct reduce *r, uint64_t wave)
     if (has_change) memcpy(x->come_change[own], own_slice(x, x->change[place]), slice_bytes(x, x->worker));
     for (uint32_t i = 1; i < x->worker_count; i++) {
         const uint32_t to = (x->worker + i) % x->worker_count;
+        const bool is_sent = has_change && shares(x, to);
         struct reduce_message message = {.kind = KIND_WAVE,
-                                         .step = 2 * wave + has_change,
+                                         .step = 2 * wave + is_sent,
                                          .part = {{x->letter[place], begin[0]},
                                                   {x->letter[place] + begin[to], begin[to + 1] - begin[to]},
                                                   {x->change[place] + x->cut[to], slice_bytes(x, to)}},
-                                         .part_count = has_change ? 3 : 2};
+                                         .part_count = is_sent ? 3 : 2};
         for (uint32_t p = 0; p < message.part_count; p++) message.bytes += message.part[p].iov_len;
         figure_add(&r->shared_rows_bytes, message.part[0].iov_len + message.part[1].iov_len);
         TRY(message_send(r, to, &message));
@@ -306,14 +331,17 @@ static status round_send(struct reduce *r, uint32_t to, bool *is_sent)
     struct exchange_waves *x = &waves->of_exchange;
     const uint64_t round = waves->given[to], place = (uint64_t)to * WAVES_SENDS + round % WAVES_SENDS;
     const bool is_values = has_values(waves, round);
-    float *from = own_slice(x, x->sums[round % WAVES_ROUNDS]);
+    struct iovec sums = {own_slice(x, x->sums[round % WAVES_ROUNDS]), slice_bytes(x, x->worker)};
     *is_sent = false;
     if (round >= waves->added[to] + WAVES_ROUNDS) return ST_OK;
     if (!is_values) {
         if (!is_whole(waves, round, to) || r->peers[to].sent < waves->given_until[to][round % WAVES_SENDS])
             return ST_OK;
-        from = x->out[place];
-        round_add(waves, round, to, from);
+        sums.iov_base = x->out[place];
+        if (shares(x, to))
+            round_add(waves, round, to, x->out[place]);
+        else
+            sums.iov_len = NOTHING_BYTES;
     }
     const size_t rows_bytes = r->graph->table_count * sizeof(uint64_t);
     uint64_t *rows = waves->rows.out + place * r->graph->table_count;
@@ -321,9 +349,9 @@ static status round_send(struct reduce *r, uint32_t to, bool *is_sent)
     TRY(message_send(r, to,
                      &(struct reduce_message){.kind = KIND_ROUND,
                                               .step = 2 * round + is_values,
-                                              .part = {{from, slice_bytes(x, x->worker)}, {rows, rows_bytes}},
+                                              .part = {sums, {rows, rows_bytes}},
                                               .part_count = rows_bytes ? 2 : 1,
-                                              .bytes = slice_bytes(x, x->worker) + rows_bytes}));
+                                              .bytes = sums.iov_len + rows_bytes}));
     waves->given[to]++;
     waves->given_until[to][round % WAVES_SENDS] = r->peers[to].given;
     *is_sent = true;
@@ -421,8 +449,10 @@ uint64_t waves_waits(const struct reduce *r)
 uint64_t waves_least_bytes(const struct reduce *r)
 {
     const struct exchange_waves *x = r->exchange.waves;
-    const uint64_t all = x->cut[x->worker_count] * sizeof(float), own = slice_bytes(x, x->worker);
-    return all - own + (x->worker_count - 1) * own;
+    uint64_t bytes = 0;
+    for (uint32_t n = 0; n < x->worker_count; n++)
+        if (n != x->worker && shares(x, n)) bytes += slice_bytes(x, n) + slice_bytes(x, x->worker);
+    return bytes;
 }
 
 /* --- messages ----------------------------------------------------------------------------------- */
@@ -444,7 +474,7 @@ static bool wave_expect(struct reduce *r, uint32_t from, uint64_t step, uint64_t
     const struct exchange_waves *x = &waves->of_exchange;
     const uint64_t wave = wave_next(waves, from), place = place_of(x, from, wave),
                    changes = step & 1 ? slice_bytes(x, x->worker) : 0;
-    if (wave == NOT_YET) return false;
+    if (wave == NOT_YET || (changes > 0 && !shares(x, from))) return false;
     message->step = 2 * wave + (step & 1);
     message->bytes = bytes < changes + sizeof(struct wave_head) ? changes + sizeof(struct wave_head)
                      : bytes - changes > x->letter_max          ? changes + x->letter_max
@@ -492,8 +522,9 @@ static bool round_expect_next(struct reduce *r, uint32_t from, uint64_t step, ui
     const struct exchange_waves *x = &waves->of_exchange;
     message->step = 2 * waves->come[from] + (step & 1);
     const uint32_t tables = r->graph->table_count;
-    message->bytes = slice_bytes(x, from) + tables * sizeof(uint64_t);
-    message->part[0] = (struct iovec){x->sums[waves->come[from] % WAVES_ROUNDS] + x->cut[from], slice_bytes(x, from)};
+    const uint64_t sums = (step & 1) || shares(x, from) ? slice_bytes(x, from) : NOTHING_BYTES;
+    message->bytes = sums + tables * sizeof(uint64_t);
+    message->part[0] = (struct iovec){x->sums[waves->come[from] % WAVES_ROUNDS] + x->cut[from], sums};
     message->part[1] = (struct iovec){waves->rows.come + (size_t)from * tables, tables * sizeof(uint64_t)};
     message->part_count = tables ? 2 : 1;
     return true;

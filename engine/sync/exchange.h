@@ -37,8 +37,8 @@
  * parameters of a stage on several nodes travel in buckets of their own, between its nodes. The first bucket
  * is that of all nodes: its VALUES carry losses and numbers of rows, and say that all have updated.
  *
- * Under wsp nodes are workers, whose minibatches are steps of their own. Waves take the place of rounds
- * (engine/sync/waves.h); grants and the talk between jobs remain.
+ * Under wsp nodes are workers, or have the stages of one, and workers have steps of their own. Waves take the
+ * place of rounds (engine/sync/waves.h); hops, grants and the talk between jobs remain.
  *
  * A node without lanes reads no data: node 0 reads them, and tells it of each step. Such a node gets no
  * values, since nothing there reads them; others' slices stay there as they were at the start. */
@@ -99,6 +99,12 @@ struct exchange_stages {
     uint8_t *node_of_table; /* [table_count] */
     uint32_t rows_stage;
     struct extent *extents; /* [count]: uncut */
+    /* Under wsp: node n is of worker worker_of[n] of worker_count; the lanes above are those of this node's
+     * worker, where each stage is whole; bit n of nodes_of[stage]: node n has the stage, for its worker.
+     * Else 0 and NULL; as extents under wsp. */
+    uint32_t worker_count;
+    uint8_t *worker_of; /* [node_count] */
+    uint64_t *nodes_of; /* [count]      */
 };
 static inline const uint32_t *exchange_stage_begin(const struct exchange_stages *stages, uint32_t stage)
 {
@@ -214,7 +220,7 @@ struct exchange {
     const struct exchange_vt *vt;
     uint32_t rank, node_count;
     const struct exchange_stages *stages; /* NULL: nodes have lanes, … */
-    struct exchange_waves *waves;         /* … or, unless this is NULL, are workers (engine/sync/waves.h) */
+    struct exchange_waves *waves;         /* unless NULL: of workers, no lanes (engine/sync/waves.h)      */
     struct exchange_hops *hops;           /* the pipeline's, where nodes have stages */
     struct fold_lanes own;                /* this node's lanes; count 0: none. Of stages: exchange_stages_hull */
     /* [bucket_count], the bucket of the first layers first. Part p is node p's slice. */

@@ -12,6 +12,13 @@
  * far its worker is, which minibatches the wave has, and what they have changed of the rows that
  * its receiver owns (wave_rows.h).
  *
+ * A worker may have its stages on several nodes (engine/node/stages.h). Each of them then gives a part of the
+ * worker's waves, of the stages that it has, and keeps the clock by itself; below and in the files of waves
+ * such a node counts as a worker. The nodes of a worker have the same minibatches, which come from stage to
+ * stage by hops, and so need the same rounds. An owner's slice is of stages that it has. Changes and sums
+ * travel between nodes that have a stage in common (`sharers`); letters and rounds of all others say only how
+ * far they are.
+ *
  * Each row lies at its owner alone. When a minibatch is let in, its worker asks the owners for its rows, one
  * minibatch at a time:
  *
@@ -72,16 +79,22 @@ struct wave_record {
 struct exchange_waves {
     /* set once, by the exchange */
     uint32_t worker, worker_count;
+    /* This node has the steps that leave `turn` when divided by turn_count; node n those of turn_of[n]. */
+    uint32_t turn, turn_count;
+    uint8_t turn_of[WAVES_WORKERS_MAX];
+    uint64_t tellers; /* bit n: node n has the last stage, and tells the minibatches of its turn */
+    uint64_t sharers; /* bit n: node n, or this one, has a stage that this one has               */
     /* set once, by the synchronisation, before the first message */
     uint32_t in_flight; /* minibatches of a wave */
     uint32_t place_count, stage_count;
     bool is_exact;
     uint32_t clock_distance;
-    _Atomic uint64_t *shared_added;      /* [stage_count]: rounds below it are in the stage's weights     */
-    uint64_t cut[WAVES_WORKERS_MAX + 1]; /* node u owns the floats [cut[u], cut[u + 1])                    */
-    size_t letter_max, own_letter_max;   /* of a letter; of the own wave's letters to all          */
-    uint64_t ahead_steps;                /* that may be granted beyond steps that all have done    */
-    uint8_t *letter[WAVES_SENDS];        /* of the own wave w at w % WAVES_SENDS: [own_letter_max] */
+    _Atomic uint64_t *shared_added; /* [stage_count]: rounds below it are in the stage's weights     */
+    /* node u owns the floats [cut[u], cut[u + 1]), of stages that it has; 16 at least */
+    uint64_t cut[WAVES_WORKERS_MAX + 1];
+    size_t letter_max, own_letter_max; /* of a letter; of the own wave's letters to all          */
+    uint64_t ahead_steps;              /* that may be granted beyond steps that all have done    */
+    uint8_t *letter[WAVES_SENDS];      /* of the own wave w at w % WAVES_SENDS: [own_letter_max] */
     /* [worker_count + 1]: bytes of it before the rows of each owner; what is before all rows goes to all */
     uint64_t *rows_begin[WAVES_SENDS];
     bool has_change[WAVES_SENDS]; /* false: none of the dense part                                             */

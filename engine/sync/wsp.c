@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "cfg/settings.h"
+#include "engine/sync/waves.h"
 #include "engine/sync/wsp_internal.h"
 #include "graph/optimizer.h"
 
@@ -500,6 +501,14 @@ static void wsp_loss_keep(struct sync *s, const struct slot *slot, uint32_t part
     ((struct wsp *)s)->slots[slot->index].loss = sum;
 }
 
+/* Whether another pipeline has that number, or a node of another worker. */
+static bool is_other(const struct wsp *wsp, const struct stage *stage, uint32_t number)
+{
+    if (wsp->nodes == NULL) return number != stage->pipeline_index;
+    const struct exchange_waves *x = wsp->sync.site.exchange->waves;
+    return x->turn_of[number] != x->turn;
+}
+
 static void wsp_forward_begin(struct sync *sync, const struct stage *stage, struct slot *slot)
 {
     struct wsp *wsp = (struct wsp *)sync;
@@ -525,10 +534,9 @@ static void wsp_forward_begin(struct sync *sync, const struct stage *stage, stru
     kept->forward_count++;
     kept->local_sum += missing;
     if (missing > kept->local_max) kept->local_max = missing;
-    const uint32_t own_worker = wsp->nodes ? site->exchange->rank : stage->pipeline_index;
     uint64_t most = 0;
     for (uint32_t u = 0; u < wsp->worker_count; u++)
-        if (u != own_worker && number > kept->included[u] && number - kept->included[u] > most)
+        if (is_other(wsp, stage, u) && number > kept->included[u] && number - kept->included[u] > most)
             most = number - kept->included[u];
     CHECK(site->kind != SYNC_WSP || most <= wsp_global_bound(site->in_flight, site->clock_distance));
     kept->global_sum += most;
@@ -606,13 +614,16 @@ static void wsp_slot_done(struct sync *s, const struct stage *stage, struct slot
     const struct in_flight *of = &wsp->slots[slot->index];
     const struct micro_batch *m = &slot->input->batch;
     struct record *record = &wsp->records[of->sequence % wsp->record_count];
+    /* Else the node with the last stage tells of the minibatch. */
+    const bool tells = sync_stage(s, of->pipeline, s->site.stage_count - 1)->is_here;
     if (!stage->is_first) return;
-    for (uint32_t t = 0; t < s->site.graph->table_count; t++)
+    for (uint32_t t = 0; tells && t < s->site.graph->table_count; t++)
         record->row_count[t] = slot->input->ticket.table[t].row_count;
-    record->done = (struct step_done){m->step,  m->epoch,          m->step_example_count,
-                                      of->loss, record->row_count, slot->input->ticket.number};
-    if (wsp->nodes) wsp_nodes_done(wsp, of->number, &record->done);
-    atomic_store_explicit(&record->shared_is_there, true, memory_order_release);
+    const struct step_done done = {m->step,  m->epoch,          m->step_example_count,
+                                   of->loss, record->row_count, slot->input->ticket.number};
+    if (wsp->nodes) wsp_nodes_done(wsp, of->number, &done);
+    if (tells) record->done = done;
+    if (tells) atomic_store_explicit(&record->shared_is_there, true, memory_order_release);
     /* Release pairs with the acquire in wsp_admit(). */
     atomic_fetch_add_explicit(&wsp->pipelines[of->pipeline].shared_done, 1, memory_order_release);
     wsp_records_tell(wsp);
@@ -645,7 +656,7 @@ static void wsp_figures(const struct sync *sync, struct sync_figures *f)
     uint64_t count = 0, local_sum = 0, global_sum = 0;
     f->has_staleness = true;
     f->local_bound = wsp_local_bound(site->in_flight);
-    if (wsp->worker_count > 1)
+    if ((wsp->nodes ? site->exchange->waves->turn_count : site->pipeline_count) > 1)
         f->global_bound = site->kind == SYNC_ASP ? UINT64_MAX : wsp_global_bound(site->in_flight, site->clock_distance);
     for (uint32_t i = 0; i < site->pipeline_count * site->stage_count; i++) {
         const struct wsp_stage *kept = &wsp->stages[i];

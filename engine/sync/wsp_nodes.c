@@ -5,8 +5,7 @@
  *     stage s   before its next forward pass:      weights += sums of round r, base += those, for each r that is here
  *     its rows  as their owners have them after a round, and what own waves have changed since (wsp_rows.h)
  *
- * `base` is as between pipelines (wsp.c). A weight's place in a wave's floats follows from the graph alone:
- * parameters lie where the model has them, and the state behind. So nodes may have plans of their own.
+ * `base` is as between pipelines (wsp.c). Where a weight's place is in a wave's floats says wsp_slices.h.
  *
  * At a job's end the sums of all waves are added, and the dense part of all becomes what the slices' owners
  * have. */
@@ -19,6 +18,7 @@
 #include "engine/sync/waves.h"
 #include "engine/sync/wsp_internal.h"
 #include "engine/sync/wsp_rows.h"
+#include "engine/sync/wsp_slices.h"
 #include "graph/optimizer.h"
 #include "io/store/shard.h"
 
@@ -28,6 +28,7 @@ struct wsp_nodes {
     struct exchange_waves *x;
     uint64_t floats; /* of the dense part; at least 16 for each slice */
     struct arena *arena;
+    struct wsp_slices slices;
     /* under the turn of each table's stage */
     struct own_rows *rows; /* [table_count] */
     /* moved between jobs, and when a wave ends at the first stage */
@@ -35,6 +36,7 @@ struct wsp_nodes {
     uint64_t base, given; /* the first wave of the job that runs; own waves below it are given             */
     bool has_change;      /* the wave under way has changed the dense part                                 */
     uint64_t begun;       /* under the gate's claim: minibatches of the job that have begun …              */
+    bool looks_up;        /* a stage with a table is here; else the node has no use for rows               */
     uint64_t asked;       /* … and, of all jobs, how many have asked for rows                              */
     uint32_t *row_counts; /* [table_count, worker_count]: of the wave that is given, by owner              */
     /* the node's thread's */
@@ -58,14 +60,18 @@ static size_t letter_begin(const struct sync_site *site)
 static status sizes_check(const struct wsp *wsp)
 {
     const struct sync_site *site = &wsp->sync.site;
-    uint64_t bytes = letter_begin(site) + wsp_slice_begin(wsp, 1) * sizeof(float), rows = 0;
+    struct exchange_waves *x = wsp->nodes->x;
+    uint64_t slice = 0, bytes = letter_begin(site), rows = 0;
+    (void)wsp_slices_cut(wsp, x->cut, NULL);
+    for (uint32_t u = 0; u < x->worker_count; u++)
+        if (x->cut[u + 1] - x->cut[u] > slice) slice = x->cut[u + 1] - x->cut[u];
+    bytes += slice * sizeof(float);
     for (uint32_t t = 0; t < site->graph->table_count; t++) {
         const uint64_t of_table = wave_rows_max(site, t);
         rows = of_table > rows ? of_table : rows;
         bytes += letter_rows_bytes(site->graph, t, of_table);
     }
-    const uint64_t own = OWN_WAVES(site->clock_distance),
-                   late = site->exchange->waves->worker_count * WAVES_PLACES(site->clock_distance),
+    const uint64_t own = OWN_WAVES(site->clock_distance), late = x->worker_count * WAVES_PLACES(site->clock_distance),
                    kept = site->is_exact && late > own ? late : own;
     if (rows * kept > INT32_MAX)
         FAIL(INVALID,
@@ -119,8 +125,10 @@ void wsp_nodes_layout(struct wsp *wsp, struct layout *l)
     struct exchange_waves *x = nodes->x;
     const struct sync_site *site = &wsp->sync.site;
     const struct graph *g = site->graph;
-    nodes->floats = wsp_slice_begin(wsp, x->worker_count);
-    for (uint32_t u = 0; u <= x->worker_count; u++) x->cut[u] = wsp_slice_begin(wsp, u);
+    nodes->slices.count = wsp_slices_cut(wsp, x->cut, NULL);
+    LAYOUT_TAKE(l, nodes->slices.stretches, nodes->slices.count);
+    if (l->arena) (void)wsp_slices_cut(wsp, x->cut, nodes->slices.stretches);
+    nodes->floats = x->cut[x->worker_count];
     x->in_flight = site->in_flight;
     x->place_count = (uint32_t)WAVES_PLACES(site->clock_distance);
     x->letter_max = letter_begin(site);
@@ -199,14 +207,15 @@ static status letter_come(void *context, uint32_t worker, uint64_t wave, const u
     TRY(head_check(site, worker, wave, wsp->nodes->told[worker], &head));
     if (bytes < letter_begin(site))
         FAIL(INVALID, "node %u sent a wave of %zu bytes, which is too short", worker, bytes);
-    for (uint32_t i = 0; i < head.record_count; i++) {
+    const bool tells = wsp->nodes->x->tellers >> worker & 1;
+    for (uint32_t i = 0; i < head.record_count && tells; i++) {
         struct wave_record of;
         memcpy(&of, letter + sizeof head + i * sizeof of, sizeof of);
         /* Acquire pairs with wsp_records_tell(): the record that was record_count before is free. */
         const uint64_t told = atomic_load_explicit(wsp->shared_told, memory_order_acquire);
         struct record *record = &wsp->records[of.step % wsp->record_count];
-        if (of.step % wsp->worker_count != worker || of.step < told || of.step - told >= wsp->record_count ||
-            of.example_count > site->graph->header->batch ||
+        if (of.step % wsp->nodes->x->turn_count != wsp->nodes->x->turn_of[worker] || of.step < told ||
+            of.step - told >= wsp->record_count || of.example_count > site->graph->header->batch ||
             atomic_load_explicit(&record->shared_is_there, memory_order_relaxed))
             FAIL(INVALID, "node %u has finished step %" PRIu64 ", while steps from %" PRIu64 " on are awaited", worker,
                  of.step, told);
@@ -239,11 +248,8 @@ void wsp_nodes_record_fill(struct wsp *wsp, struct step_done *done)
 
 /* --- rounds --------------------------------------------------------------------------------------- */
 
-/* Where in a wave's floats the run is. */
-static uint64_t run_begin(const struct wsp *wsp, const struct run *run)
-{
-    return (run->is_state ? wsp->sync.site.graph->header->param_floats : 0) + run->offset;
-}
+/* Whether other nodes have a stage that this one has: else nobody gets its changes, or has others. */
+static bool has_sharers(const struct exchange_waves *x) { return x->sharers != UINT64_C(1) << x->worker; }
 
 static void exchange_failed(struct wsp *wsp, status st)
 {
@@ -269,13 +275,15 @@ static void round_take(struct wsp *wsp, const struct stage *stage, uint64_t roun
 {
     const struct wsp_stage *kept = wsp_stage_of(wsp, stage);
     const struct exchange_waves *x = wsp->nodes->x;
-    for (uint32_t r = 0; r < kept->run_count; r++) {
+    for (uint32_t r = 0; r < kept->run_count && has_sharers(x); r++) {
         const struct run *run = &kept->runs[r];
-        const float *sums = x->sums[round % WAVES_ROUNDS] + run_begin(wsp, run);
         float *weight = wsp_run_floats(wsp->pipelines, run, false), *base = wsp_run_floats(wsp->pipelines, run, true);
-        for (uint64_t i = 0; i < run->count; i++) {
-            weight[i] += sums[i];
-            base[i] += sums[i];
+        for (uint64_t at = 0, count; at < run->count; at += count) {
+            const float *sums = x->sums[round % WAVES_ROUNDS] + wsp_slices_place(&wsp->nodes->slices, run, at, &count);
+            for (uint64_t i = 0; i < count; i++) {
+                weight[at + i] += sums[i];
+                base[at + i] += sums[i];
+            }
         }
     }
     for (uint32_t v = 0; v < wsp->worker_count; v++) {
@@ -348,14 +356,15 @@ static bool minibatch_begin(struct wsp *wsp, const struct input *input)
     enum exchange_word word;
     if (!exchange_begins(exchange, step)) return false;
     nodes->begun++;
-    if (input->asked) {
+    const bool asks = input->asked && nodes->looks_up;
+    if (asks) {
         input->asked->round = rounds_needed(wsp, wsp->pipelines->started);
         nodes->x->asked = input->asked;
         /* Release pairs with own_ask() of the node's thread. */
         atomic_store_explicit(&nodes->x->shared_asked, ++nodes->asked, memory_order_release);
     }
     /* Of the last granted step rank 0 now says that the job goes no further (grant.c). */
-    if (input->asked || step + wsp->worker_count >= exchange_granted(exchange, &word)) exchange->vt->carry(exchange);
+    if (asks || step + nodes->x->turn_count >= exchange_granted(exchange, &word)) exchange->vt->carry(exchange);
     return true;
 }
 
@@ -418,14 +427,17 @@ void wsp_nodes_wave_end(struct wsp *wsp, const struct stage *stage)
     /* No stage ends a wave before the first stage has given the one before: its last minibatch is
      * let in when that one's is done. */
     const uint32_t place = own_wave(nodes) % WAVES_SENDS;
+    if (!has_sharers(nodes->x)) return;
     for (uint32_t r = 0; r < kept->run_count; r++) {
         const struct run *run = &kept->runs[r];
-        float *change = nodes->x->change[place] + run_begin(wsp, run);
         const float *weight = wsp_run_floats(wsp->pipelines, run, false);
         float *base = wsp_run_floats(wsp->pipelines, run, true);
-        for (uint64_t i = 0; i < run->count; i++) {
-            change[i] = weight[i] - base[i];
-            base[i] = weight[i];
+        for (uint64_t at = 0, count; at < run->count; at += count) {
+            float *change = nodes->x->change[place] + wsp_slices_place(&nodes->slices, run, at, &count);
+            for (uint64_t i = 0; i < count; i++) {
+                change[i] = weight[at + i] - base[at + i];
+                base[at + i] = weight[at + i];
+            }
         }
     }
     nodes->has_change |= kept->run_count > 0;
@@ -548,7 +560,8 @@ static status last_give(struct wsp *wsp)
     const uint64_t number = wsp->pipelines->started;
     const uint32_t left = (uint32_t)(number % site->in_flight);
     TRY(settle_await(&(struct settling){.wsp = wsp, .busy = UINT32_C(1) << own_wave(nodes) % WAVES_SENDS}));
-    for (uint32_t i = site->stage_count; i-- > 0 && left > 0;) wsp_nodes_wave_end(wsp, site->stages[i]);
+    for (uint32_t i = site->stage_count; i-- > 0 && left > 0;)
+        if (site->stages[i]->is_here) wsp_nodes_wave_end(wsp, site->stages[i]);
     wave_give(wsp, number, left, true);
     return ST_OK;
 }
@@ -562,23 +575,8 @@ static status sums_add(struct wsp *wsp, uint64_t *end)
         TRY(settle_await(&(struct settling){.wsp = wsp, .rounds = added, .of_sums = true}));
         *end = end_of(nodes);
         if (added == *end) return ST_OK;
-        for (uint32_t i = 0; i < site->stage_count; i++) rounds_add(wsp, site->stages[i], added + 1);
-    }
-}
-
-/* Copies floats [begin, end) of the dense part to the model, or from it. */
-static void dense_copy(const struct wsp *wsp, float *floats, uint64_t begin, uint64_t end, bool to_model)
-{
-    const struct graph_header *h = wsp->sync.site.graph->header;
-    for (uint32_t is_state = 0; is_state < 2; is_state++) {
-        const uint64_t first = is_state ? h->param_floats : 0, count = is_state ? h->state_floats : h->param_floats,
-                       from = begin > first ? begin : first, until = end < first + count ? end : first + count;
-        float *model = is_state ? wsp->sync.site.model->state : wsp->sync.site.model->param;
-        if (from >= until) continue;
-        if (to_model)
-            memcpy(model + (from - first), floats + from, (until - from) * sizeof *model);
-        else
-            memcpy(floats + from, model + (from - first), (until - from) * sizeof *model);
+        for (uint32_t i = 0; i < site->stage_count; i++)
+            if (site->stages[i]->is_here) rounds_add(wsp, site->stages[i], added + 1);
     }
 }
 
@@ -592,16 +590,16 @@ status wsp_nodes_settle(struct wsp *wsp)
     TRY(last_give(wsp));
     TRY(sums_add(wsp, &end));
     float *values = x->sums[end % WAVES_ROUNDS];
-    dense_copy(wsp, values, x->cut[x->worker], x->cut[x->worker + 1], false);
+    wsp_slices_copy(&nodes->slices, wsp->sync.site.model, values, x->cut[x->worker], x->cut[x->worker + 1], false);
     /* Release pairs with has_values(). */
     atomic_store_explicit(&x->shared_values, end + 1, memory_order_release);
     nodes->exchange->vt->carry(nodes->exchange);
     TRY(settle_await(&(struct settling){.wsp = wsp, .rounds = end}));
-    dense_copy(wsp, values, 0, nodes->floats, true);
+    wsp_slices_copy(&nodes->slices, wsp->sync.site.model, values, 0, nodes->floats, true);
     nodes->base = end + 1;
     for (uint32_t i = 0; i < wsp->sync.site.stage_count; i++) {
         wsp->stages[i].rounds = nodes->base;
-        added_tell(wsp, wsp->sync.site.stages[i]);
+        if (wsp->sync.site.stages[i]->is_here) added_tell(wsp, wsp->sync.site.stages[i]);
     }
     wsp_records_tell(wsp);
     atomic_store_explicit(&x->shared_needed, 0, memory_order_relaxed);
@@ -631,6 +629,12 @@ void wsp_nodes_open(struct wsp *wsp)
     /* Waves alone tell what all have done; a worker may be ahead of it by all that the clock lets in. Steps
      * are granted that far ahead, anew when half are used. */
     x->ahead_steps = wsp->record_count;
+    for (uint32_t i = 0; i < wsp->sync.site.stage_count; i++) {
+        const struct stage *stage = wsp->sync.site.stages[i];
+        nodes->looks_up |= stage->is_here && stage->extent.table_count > 0;
+        /* Relaxed: no thread is at work. Nobody waits for a stage that is elsewhere. */
+        if (!stage->is_here) atomic_store_explicit(&x->shared_added[i], UINT64_MAX, memory_order_relaxed);
+    }
     x->come = letter_come;
     x->context = wsp;
     nodes->exchange->site =

@@ -84,3 +84,17 @@ pair() {
     [ "$pair_says1" = '^' ] || grep -Eq -- "$pair_says1" err1 ||
         { echo "node 1: expected /$pair_says1/, found:"; cat err1; return 1; }
 }
+
+# waves_within AUC: what a training under wsp, of two minibatches a wave and a clock distance of 1, tells in many.log:
+# staleness within HetPipe's bounds, three saves at least, and an evaluation with that AUC at its end.
+waves_within() {
+    python3 - "$1" <<'PYTHON'
+import json, sys
+events = [json.loads(line) for line in open("many.log")]
+s = [e for e in events if e["event"] == "done"][-1]["staleness"]
+print(s)
+assert s["local_bound"] == 1 and s["global_bound"] == 4 and 0 < s["global_max"] <= 4 and s["local_max"] <= 1
+assert len([e for e in events if e["event"] == "checkpoint"]) >= 3
+assert [e for e in events if e["event"] == "eval"][-1]["auc"] == float(sys.argv[1]) > 0.52
+PYTHON
+}

@@ -134,7 +134,7 @@ static void gather__taking_in_fails__the_others_are_heard_to_their_end(void **st
     all_do(1);
     for (uint32_t n = 0; n < NODES; n++) {
         assert_int_equal(ends[n].st, ST_IO);
-        assert_string_equal(ends[n].failure.message, "the disk is full");
+        assert_string_equal(ends[n].failure.message, n ? "node 0: the disk is full" : "the disk is full");
     }
 }
 

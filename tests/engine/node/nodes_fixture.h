@@ -3,6 +3,7 @@
 #ifndef HETERPS_TESTS_NODES_FIXTURE_H
 #define HETERPS_TESTS_NODES_FIXTURE_H
 
+#include "engine/node/save.h"
 #include "io/store/store_figures.h"
 #include "tests/engine/node/post_fixture.h"
 #include "tests/engine/pipe/pipeline_fixture.h"
@@ -70,6 +71,19 @@ FIXTURE static int group_open(void **state)
     return 0;
 }
 
+/* Opens the fixture with data of few rows, for trainings in little. */
+#define FEW_ROWS 75u /* a last step of 11 examples */
+FIXTURE static int few_open(void **state)
+{
+    static char path[128];
+    if (fixture_open(state) != 0) return -1;
+    snprintf(path, sizeof path, "%s", fixture_path("few.tsv"));
+    fixture_data(path, 0, FEW_ROWS, NULL);
+    data = path;
+    rows = FEW_ROWS;
+    return 0;
+}
+
 /* --- nodes -------------------------------------------------------------------------------------- */
 
 struct cut {
@@ -125,7 +139,8 @@ static uint64_t node_slices, node_rows; /* who has some; 0: all */
 static uint64_t node_ram_bytes;         /* of each node, beside a disk; 0: there is no disk */
 static uint32_t node_waves;             /* minibatches of a wave where nodes are workers; 0: nodes have lanes */
 static bool node_post_is_prompt;        /* no message is held back */
-static const char *node_plan;           /* of every second worker; NULL: one stage */
+/* Of every second worker, or, if its stages lie on nodes ("@"), of all; NULL: one stage. */
+static const char *node_plan;
 /* At each node before any thread of it runs; NULL: nobody looks. */
 static void (*node_look)(uint32_t node, struct training *training);
 
@@ -135,7 +150,8 @@ FIXTURE static void nodes_open(const struct cut *cut, const char *const *set, ui
     for (uint32_t n = 0; n < cut->node_count; n++) {
         struct setup setup = plans[(n + seed) % PLAN_COUNT];
         if (node_waves) setup = (struct setup){.threads = 1 + n % 2, .in_flight = node_waves};
-        if (node_waves && node_plan && n % 2) setup.plan = node_plan, setup.threads = 2, setup.share = true;
+        if (node_waves && node_plan && (n % 2 || strchr(node_plan, '@')))
+            setup.plan = node_plan, setup.threads = 2, setup.share = true;
         char disk[16];
         snprintf(disk, sizeof disk, "disk%u", n);
         setup.disk_name = disk;
@@ -217,6 +233,55 @@ FIXTURE static uint64_t alone_until(const char *const *set, uint64_t step)
     const uint64_t hash = training_hash(&t);
     training_close(&t);
     return hash;
+}
+
+/* --- one node's bytes -------------------------------------------------------------------------- */
+
+FIXTURE static void *gather_main(void *context)
+{
+    struct runner *r = context;
+    r->st = reduce_gather(r->training.reduce);
+    return NULL;
+}
+
+/* What one node would have is on the first one. */
+FIXTURE static void states_gather(void)
+{
+    nodes_do(gather_main);
+    nodes_are_well();
+}
+
+/* The nodes have trained to the end: all have the parameters, and together the rows. */
+FIXTURE static void nodes_compare(struct outcome expected, const struct cut *cut, uint64_t seed, bool has_told_all)
+{
+    states_gather();
+    const struct training *all[POST_NODES_MAX];
+    for (uint32_t n = 0; n < cut->node_count; n++) {
+        struct training *t = &runners[n].training;
+        const bool computes = cut->lane_begin[n] < cut->lane_begin[n + 1];
+        if (!computes) /* nobody reads them there */
+            memcpy(t->model.param, runners[0].training.model.param,
+                   t->graph.header->param_floats * sizeof *t->model.param);
+        if (n > 0) /* the state of other slices is stale */
+            memcpy(t->model.state, runners[0].training.model.state,
+                   t->graph.header->state_floats * sizeof *t->model.state);
+        assert_true(t->is_end);
+        for (uint32_t i = 0; i < cut->node_count; i++) all[i] = &runners[(n + i) % cut->node_count].training;
+        if (training_nodes_hash(all, cut->node_count) != expected.model)
+            fail_msg("node %u of %u, seed %u: other parameters", n, cut->node_count, (unsigned)seed);
+        if (has_told_all && XXH3_64bits_digest(t->told) != expected.told)
+            fail_msg("node %u of %u, seed %u: other losses", n, cut->node_count, (unsigned)seed);
+    }
+}
+
+/* On nodes, in jobs that end at steps of the seed: one node's bytes. */
+FIXTURE static void nodes_assert_same(struct outcome expected, const struct cut *cut, const char *const *set,
+                                      uint64_t seed)
+{
+    nodes_open(cut, set, seed, NULL);
+    for (uint64_t until = 1 + seed % 4; !runners[0].training.is_end; until += 1 + seed % 7) nodes_run(until);
+    nodes_compare(expected, cut, seed, true);
+    nodes_close();
 }
 
 #endif

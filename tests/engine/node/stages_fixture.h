@@ -3,13 +3,18 @@
 #ifndef HETERPS_TESTS_STAGES_FIXTURE_H
 #define HETERPS_TESTS_STAGES_FIXTURE_H
 
-#include "engine/node/save.h"
 #include "tests/engine/node/nodes_fixture.h"
 
 #define LAYERS_MAX 16u
 /* Emulated cards of all nodes: each of their threads has a thousand stacks (gpu/emu/emu.c), and a
  * process may have so many maps of memory. */
 #define STAGE_CARDS_MAX 6u
+
+/* For which node, and whether for workers. */
+static struct {
+    uint32_t index;
+    bool has_waves;
+} placed_as;
 
 static status placed(struct exchange_stages *stages, const char *model, const char *notation, uint32_t job_nodes,
                      uint32_t node_count, const uint32_t *rank_of)
@@ -20,8 +25,13 @@ static status placed(struct exchange_stages *stages, const char *model, const ch
     assert_ok(graph_compile(&graph, "test.cfg", model, strlen(model), NULL, 0, NULL));
     plan_json(json, sizeof json, notation);
     assert_ok(plan_parse(&plan, &graph, "plan.json", json, strlen(json)));
-    const struct stages_options options = {
-        .graph = &graph, .plan = &plan, .node_count = node_count, .job_nodes = job_nodes, .rank_of = rank_of};
+    const struct stages_options options = {.graph = &graph,
+                                           .plan = &plan,
+                                           .node_count = node_count,
+                                           .job_nodes = job_nodes,
+                                           .rank_of = rank_of,
+                                           .index = placed_as.index,
+                                           .has_waves = placed_as.has_waves};
     const status st = stages_place(stages, &options);
     plan_free(&plan);
     graph_close(&graph);
@@ -63,7 +73,7 @@ static uint32_t nodes_draw(char *to, size_t bytes, uint32_t node_count, bool is_
 }
 
 /* A plan whose stages lie on 2 to 4 nodes, some on several if is_shared, that can be. */
-static void plan_draw(struct drawn *d, bool is_shared, uint64_t *random)
+FIXTURE static void plan_draw(struct drawn *d, bool is_shared, uint64_t *random)
 {
     struct exchange_stages s;
     struct graph g;
@@ -119,14 +129,6 @@ static void stages_open(const struct drawn *d, const char *const *set, uint64_t 
     post_start(&net);
 }
 
-static void *gather_main(void *context)
-{
-    struct runner *r = context;
-    r->st = reduce_gather(r->training.reduce);
-    failure_keep(&r->failure, r->st);
-    return NULL;
-}
-
 static void *check_main(void *context)
 {
     struct runner *r = context;
@@ -139,8 +141,7 @@ static void *check_main(void *context)
 static void stages_compare(struct outcome expected, const struct drawn *d, bool has_told_all)
 {
     const struct training *all[POST_NODES_MAX];
-    nodes_do(gather_main);
-    nodes_are_well();
+    states_gather();
     for (uint32_t n = 0; n < d->node_count; n++) {
         all[n] = &runners[n].training;
         if (has_told_all && XXH3_64bits_digest(all[n]->told) != expected.told)

@@ -82,6 +82,57 @@ static void stages_place__some_on_several_nodes__even_shares_of_lanes(void **sta
     stages_free(&s);
 }
 
+static void assert_workers(const struct exchange_stages *s, uint32_t count, const uint8_t *worker_of,
+                           const uint64_t *nodes_of)
+{
+    assert_int_equal(s->worker_count, count);
+    assert_memory_equal(s->worker_of, worker_of, s->node_count);
+    assert_memory_equal(s->nodes_of, nodes_of, s->count * sizeof *nodes_of);
+}
+
+/* Under wsp: each stage is whole at a node of the own worker. */
+static void stages_place__of_workers__nth_node_of_each_stage(void **state)
+{
+    (void)state;
+    struct exchange_stages s;
+    static const char two[] = "0-4:1:1@1+2 5-8:1:1@0+3";
+    placed_as.has_waves = true;
+    for (uint32_t n = 0; n < 4; n++) {
+        const uint32_t first[] = {1, 0}, second[] = {2, 3};
+        placed_as.index = n;
+        assert_ok(placed(&s, model_text, two, 4, 4, all_ranks));
+        assert_workers(&s, 2, (const uint8_t[]){0, 0, 1, 1}, (const uint64_t[]){6, 9});
+        assert_whole_on(&s, n < 2 ? first : second);
+        stages_free(&s);
+    }
+    placed_as.index = 2; /* without node 2, which had the first stage of its worker, before it */
+    assert_ok(placed(&s, model_text, two, 4, 3, (const uint32_t[]){0, 1, 3}));
+    assert_workers(&s, 2, (const uint8_t[]){0, 0, 1}, (const uint64_t[]){6, 5});
+    assert_whole_on(&s, (const uint32_t[]){2, 2});
+    stages_free(&s);
+    placed_as.index = 1; /* without 1 and 3: node 2 has the stage of the next above, node 0 all */
+    assert_ok(placed(&s, model_text, two, 4, 2, (const uint32_t[]){0, 2}));
+    assert_workers(&s, 2, (const uint8_t[]){0, 1}, (const uint64_t[]){3, 3});
+    assert_whole_on(&s, (const uint32_t[]){1, 1});
+    stages_free(&s);
+    placed_as.index = 1; /* a whole worker is lost */
+    assert_ok(placed(&s, model_text, two, 4, 2, all_ranks));
+    assert_workers(&s, 1, (const uint8_t[]){0, 0}, (const uint64_t[]){2, 1});
+    assert_whole_on(&s, (const uint32_t[]){1, 0});
+    stages_free(&s);
+    assert_ok(placed(&s, tables_text, "0-3:1:1@1 4-8:1:1@0", 2, 2, all_ranks));
+    assert_null(s.node_of_table); /* rows are all workers' */
+    stages_free(&s);
+    placed_as.index = 0;
+    assert_int_equal(placed(&s, model_text, "0-4:1:1@1+2 5-8:1:1@0", 3, 3, all_ranks), ST_INVALID);
+    assert_non_null(strstr(status_message(), "stage 0 lies on 2 nodes and stage 1 on 1: under train.sync = wsp"));
+    assert_int_equal(placed(&s, model_text, "0-4:1:1@0+1 5-8:1:1@1+2", 3, 3, all_ranks), ST_INVALID);
+    assert_non_null(strstr(status_message(), "node 1 has stage 1 of worker 0, and an earlier stage of worker 1"));
+    assert_int_equal(placed(&s, model_text, "0-4:1:1@0 5-8:1:1@1", 2, 2, all_ranks), ST_INVALID);
+    assert_non_null(strstr(status_message(), "the last stage, 1, of node 0's worker is not on node 0"));
+    placed_as.has_waves = false;
+}
+
 static bool are_even(const char *notation, uint32_t node_count)
 {
     struct graph graph;
@@ -139,7 +190,7 @@ static void *save_main(void *context)
 {
     struct runner *r = context;
     r->st = feed_hold(r->training.feed);
-    if (r->st == ST_OK) r->st = reduce_save(r->training.reduce, save_path, 1, NULL);
+    if (r->st == ST_OK) r->st = reduce_save(r->training.reduce, save_path, 1, NULL, NULL);
     feed_let_go(r->training.feed);
     failure_keep(&r->failure, r->st);
     return NULL;
@@ -319,6 +370,7 @@ int main(void)
         cmocka_unit_test(stages_place__all_are_there__as_the_plan_says),
         cmocka_unit_test(stages_place__some_are_lost__on_the_next_below),
         cmocka_unit_test(stages_place__some_on_several_nodes__even_shares_of_lanes),
+        cmocka_unit_test(stages_place__of_workers__nth_node_of_each_stage),
         cmocka_unit_test(stages_are_even__all_on_all_nodes__yes),
         cmocka_unit_test(stages_place__cannot_be__says_why),
         cmocka_unit_test(reduce_place__slot_that_is_not_away__refused),

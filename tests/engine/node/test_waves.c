@@ -18,23 +18,6 @@
 #include "io/store/store_rows.h"
 #include "sched/workers/wave.h"
 
-/* One run of parameters. */
-static const char counted_text[] = "[model]\nname = counted\n"
-                                   "[data]\ndense = I1..I3\n"
-                                   "[fc h1]\ninput = dense\nunits = 8\nactivation = relu\ninit = zeros\n"
-                                   "[fc y]\ninput = h1\nunits = 1\ninit = zeros\n"
-                                   "[loss bce]\ninput = y\n"
-                                   "[train]\nbatch = 4\nsync = wsp\nepochs = 2\noptimizer = adagrad 0.02\n";
-/* Numbers alone. Layers: 0 h1, 1 n1, 2 h2, 3 y, 4 bce. */
-static const char numbers_text[] = "[model]\nname = numbers\n"
-                                   "[data]\ndense = I1..I13\n"
-                                   "[fc h1]\ninput = dense\nunits = 8\nactivation = relu\n"
-                                   "[batch_norm n1]\ninput = h1\n"
-                                   "[fc h2]\ninput = n1\nunits = 9\nactivation = tanh\n"
-                                   "[fc y]\ninput = h2\nunits = 1\n"
-                                   "[loss bce]\ninput = y\n"
-                                   "[train]\nbatch = 4\nsync = wsp\nepochs = 2\noptimizer = adagrad 0.05\n";
-
 #define STEPS_A_PASS ((DATA_ROWS + 3) / 4)
 
 /* Layers: 0 e, 1 x, 2 h1, 3 w, 4 x2, 5 n1, 6 y, 7 bce: a table at each of two stages. */
@@ -48,15 +31,7 @@ static struct {
     uint64_t before[POST_NODES_MAX];                                    /* updates of each node before the job */
     uint64_t forward_count[POST_NODES_MAX], global_max[POST_NODES_MAX]; /* of each node, by its worker */
     uint32_t stalled; /* a node whose minibatches take long; or none */
-    _Atomic uint32_t shared_broken_count;
-    char broken[256];
 } counting;
-
-#define MUST(condition, ...)                                                                                           \
-    do {                                                                                                               \
-        if (!(condition) && atomic_fetch_add(&counting.shared_broken_count, 1) == 0)                                   \
-            snprintf(counting.broken, sizeof counting.broken, __VA_ARGS__);                                            \
-    } while (0)
 
 static uint32_t node_of(const struct graph *g)
 {
@@ -127,8 +102,7 @@ static void counting_look(uint32_t node, struct training *t)
 /* All updates of all nodes, once each, are in every node's model. */
 static void counting_check(void)
 {
-    if (atomic_load(&counting.shared_broken_count))
-        fail_msg("%s (and %u more)", counting.broken, atomic_load(&counting.shared_broken_count) - 1);
+    broken_check();
     const uint64_t step = runners[0].training.model.progress.step;
     for (uint32_t n = 0; n < net.node_count; n++) {
         const struct training *t = &runners[n].training;
@@ -403,10 +377,11 @@ static void keys_expected(struct keys expected[2])
 }
 
 static char saved_path[160];
+static uint64_t saved_rows[POST_NODES_MAX][2]; /* as each node is told */
 static void *save_main(void *context)
 {
     struct runner *of = context;
-    of->st = reduce_save(of->training.reduce, saved_path, 1, NULL);
+    of->st = reduce_save(of->training.reduce, saved_path, 1, NULL, saved_rows[of - runners]);
     failure_keep(&of->failure, of->st);
     return NULL;
 }
@@ -431,6 +406,9 @@ static uint64_t middle_run(uint32_t node_count, const struct keys expected[2], u
     assert_ok(model_open(&saved, &runners[0].training.graph, &(struct model_budget){.ram_bytes = 1 << 20}));
     assert_ok(model_load(&saved, saved_path));
     assert_same_keys(saved.store, expected);
+    for (uint32_t n = 0; n < node_count; n++)
+        for (uint32_t table = 0; table < 2; table++)
+            assert_int_equal(saved_rows[n][table], store_row_count(saved.store, table));
     model_close(&saved);
     const uint64_t hash = training_predict(&runners[0].training, data);
     nodes_close();

@@ -155,6 +155,32 @@ static void waves_peer__sends_rounds_without_receipts__is_refused(void **state)
     silent_close();
 }
 
+/* Of one worker, with its stages on two nodes: neither has a use for what the other has changed. */
+static void waves_peer__sends_changes_of_other_stages__is_refused(void **state)
+{
+    (void)state;
+    struct waves_set set;
+    node_plan = "0-2:1:1@1 3-7:1:1@0";
+    silent_open(&set);
+    const struct exchange_waves *x = reduce_exchange(runners[0].training.reduce)->waves;
+    const uint64_t own_bytes = (x->cut[1] - x->cut[0]) * sizeof(float),
+                   bytes = (x->cut[2] - x->cut[1]) * sizeof(float) + 2 * sizeof(uint64_t);
+    struct {
+        struct wave_head head;
+        struct wave_record record[2];
+        float change[4096];
+    } letter = {.head = {.minibatches = 2, .in_flight = 2, .clock_distance = 1, .record_count = 2}};
+    float *sums = calloc(1, bytes);
+    assert_true(own_bytes <= sizeof letter.change);
+    assert_refused(sent(KIND_WAVE, 1, &letter, offsetof(__typeof__(letter), change) + own_bytes), "node 1");
+    assert_ok(sent(KIND_WAVE, 0, &letter, offsetof(__typeof__(letter), change)));
+    assert_refused(sent(KIND_ROUND, 0, sums, bytes), "node 1");
+    assert_ok(sent(KIND_ROUND, 0, sums, 3 * sizeof(uint64_t))); /* numbers of rows alone */
+    free(sums);
+    silent_close();
+    node_plan = NULL;
+}
+
 /* --- rows that workers ask for -------------------------------------------------------------------- */
 
 /* What node 0 has sent node 1 last. */
@@ -235,6 +261,7 @@ int main(void)
         cmocka_unit_test(waves_letter__is_none__is_refused),
         cmocka_unit_test(waves_peer__runs_ahead_of_its_clock__is_refused),
         cmocka_unit_test(waves_peer__sends_rounds_without_receipts__is_refused),
+        cmocka_unit_test(waves_peer__sends_changes_of_other_stages__is_refused),
         cmocka_unit_test(waves_asks__of_any_rows__are_answered_or_refused),
         cmocka_unit_test(waves_answers__of_too_few_rounds__are_refused),
     };

@@ -107,6 +107,47 @@ static void net_take(struct net *n, const struct training *t)
     n->c = (double)*c;
 }
 
+struct recipe {
+    const char *set[4];
+    double rate, clip_norm;
+    uint32_t batch;
+};
+
+/* Trains two passes of two steps; compares losses and parameters after each, and returns the last ones. */
+static struct net descent_check(const struct recipe *recipe, const struct setup *setup, const char *which,
+                                uint32_t joined)
+{
+    struct training t;
+    struct net expected, found;
+    assert_ok(training_open(&t, model_text, recipe->set, data_path, setup));
+    assert_int_equal(graph_joined(&t.graph), joined);
+    training_losses_keep(&t, STEPS);
+    training_start(&t, NULL);
+    net_take(&expected, &t);
+    for (uint32_t step = 0; step < STEPS; step++) {
+        const uint32_t count = step % 2 ? ROWS - recipe->batch : recipe->batch;
+        double *of[NUMBERS], *is[NUMBERS];
+        const double loss = net_step(&expected, step % 2 * recipe->batch, count, recipe->rate, recipe->clip_norm);
+        assert_ok(training_until(&t, step + 1));
+        assert_int_equal(t.example_count[step], count);
+        if (!(fabs(t.loss[step] - loss) < 1e-4 * loss))
+            fail_msg("%s, step %u: loss %g, expected %g", which, step, t.loss[step], loss);
+        net_take(&found, &t);
+        net_numbers(&expected, of);
+        net_numbers(&found, is);
+        for (int number = 0; number < NUMBERS; number++)
+            if (!(fabs(*of[number] - *is[number]) < 1e-5))
+                fail_msg("%s, step %u: number %d is %g, expected %g", which, step, number, *is[number], *of[number]);
+    }
+    assert_int_equal(t.model.progress.step, STEPS);
+    assert_int_equal(t.model.progress.examples, 2 * ROWS);
+    assert_ok(training_until(&t, UINT64_MAX));
+    assert_true(t.is_end);
+    assert_int_equal(t.model.progress.step, STEPS);
+    training_close(&t);
+    return found;
+}
+
 static void bsp__gradient_descent__is_that_of_double_precision(void **state)
 {
     (void)state;
@@ -114,50 +155,48 @@ static void bsp__gradient_descent__is_that_of_double_precision(void **state)
                                           {.plan = "0-0:1:1 1-2:1:1", .threads = 2},
                                           {.plan = "0-0:2:2 1-2:1:1", .threads = 3},
                                           {.plan = "0-0:1:1 1-1:1:1 2-2:1:1", .threads = 2, .share = true}};
-    static const struct {
-        const char *set[3];
-        double rate, clip_norm;
-    } recipes[] = {{{NULL}, 0.125, 0},
-                   {{"train.clip_norm=0.25", NULL}, 0.125, 0.25},
-                   {{"train.lanes=1", "train.optimizer=sgd 0.0625", NULL}, 0.0625, 0}};
+    static const struct recipe recipes[] = {{{NULL}, 0.125, 0, 16},
+                                            {{"train.clip_norm=0.25", NULL}, 0.125, 0.25, 16},
+                                            {{"train.lanes=1", "train.optimizer=sgd 0.0625", NULL}, 0.0625, 0, 16}};
     for (size_t k = 0; k < sizeof recipes / sizeof *recipes; k++)
         for (size_t i = 0; i < sizeof setups / sizeof *setups; i++) {
-            struct training t;
-            struct net expected, found;
+            char which[32];
             if (k == 2 && i == 2) continue; /* two replicas want two lanes */
-            assert_ok(training_open(&t, model_text, recipes[k].set, data_path, &setups[i]));
-            training_losses_keep(&t, STEPS);
-            training_start(&t, NULL);
-            net_take(&expected, &t);
-            for (uint32_t step = 0; step < STEPS; step++) {
-                const uint32_t count = step % 2 ? 11 : 16;
-                double *of[NUMBERS], *is[NUMBERS];
-                const double loss = net_step(&expected, step % 2 * 16, count, recipes[k].rate, recipes[k].clip_norm);
-                assert_ok(training_until(&t, step + 1));
-                assert_int_equal(t.example_count[step], count);
-                if (!(fabs(t.loss[step] - loss) < 1e-4 * loss))
-                    fail_msg("recipe %zu, setup %zu, step %u: loss %g, expected %g", k, i, step, t.loss[step], loss);
-                net_take(&found, &t);
-                net_numbers(&expected, of);
-                net_numbers(&found, is);
-                for (int number = 0; number < NUMBERS; number++)
-                    if (!(fabs(*of[number] - *is[number]) < 1e-5))
-                        fail_msg("recipe %zu, setup %zu, step %u: number %d is %g, expected %g", k, i, step, number,
-                                 *is[number], *of[number]);
-            }
-            assert_int_equal(t.model.progress.step, STEPS);
-            assert_int_equal(t.model.progress.examples, 2 * ROWS);
-            assert_ok(training_until(&t, UINT64_MAX));
-            assert_true(t.is_end);
-            assert_int_equal(t.model.progress.step, STEPS);
-            training_close(&t);
+            snprintf(which, sizeof which, "recipe %zu, setup %zu", k, i);
+            (void)descent_check(&recipes[k], &setups[i], which, 1);
         }
+}
+
+/* Lanes are joined along a tree: all at the step's end, one by one as they end, and two side by side,
+ * which comes to the same bytes. The last step has fewer; lanes of several micro-batches are never
+ * side by side. */
+static void bsp__gradients_of_many_lanes__are_joined_to_their_sum(void **state)
+{
+    (void)state;
+    static const struct setup setups[] = {
+        {.plan = "0-0:1:1 1-2:1:1", .threads = 2}, {.threads = 1}, {.threads = 1, .joins_lanes = true}};
+    static const struct recipe recipes[] = {
+        {{"train.batch=18", "train.lanes=6", "train.micro=3", NULL}, 0.125, 0, 18},
+        {{"train.batch=20", "train.lanes=10", "train.micro=2", NULL}, 0.125, 0, 20},
+        {{"train.batch=22", "train.lanes=22", "train.micro=1", NULL}, 0.125, 0, 22},
+        {{"train.batch=24", "train.lanes=6", "train.micro=2", NULL}, 0.125, 0, 24},
+    };
+    for (size_t k = 0; k < sizeof recipes / sizeof *recipes; k++) {
+        struct net net[3];
+        for (size_t i = 0; i < sizeof setups / sizeof *setups; i++) {
+            char which[32];
+            snprintf(which, sizeof which, "recipe %zu, setup %zu", k, i);
+            net[i] = descent_check(&recipes[k], &setups[i], which, k < 3 && setups[i].joins_lanes ? 2 : 1);
+            assert_memory_equal(&net[i], &net[0], sizeof net[0]);
+        }
+    }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bsp__gradient_descent__is_that_of_double_precision),
+        cmocka_unit_test(bsp__gradients_of_many_lanes__are_joined_to_their_sum),
     };
     return cmocka_run_group_tests(tests, group_open, fixture_close) ? 1 : 0;
 }

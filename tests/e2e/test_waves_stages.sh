@@ -1,0 +1,115 @@
+#!/bin/sh
+# train.sync = wsp with workers whose stages lie on several nodes, processes over loopback: a worker alone has one
+# node's bytes; two workers of two nodes are within the bounds, and evaluate, save and stop as one; the same bytes
+# whatever the timing, and whoever is killed, where that is asked for; refusals in words.
+. "$(dirname "$0")/lib.sh"
+. tests/e2e/process.sh
+. tests/e2e/nodes.sh
+cd "$folder" || exit 1
+h=$HETERPS
+tables_model
+cat >dense.cfg <<'CFG'
+[model]
+name = dense
+[data]
+dense = I1..I13
+[fc h1]
+input = dense
+units = 16
+activation = relu
+[fc h2]
+input = h1
+units = 12
+activation = relu
+[fc y]
+input = h2
+units = 1
+[loss bce]
+input = y
+[train]
+batch = 64
+optimizer = adagrad 0.02
+[cluster]
+timeout = 5
+connect = 20
+CFG
+compiled() {
+    "$h" compile "$1.cfg" -o "$1.bin" -q --set train.sync=wsp --set train.lanes=1 --set train.in_flight=2 \
+        --set train.clock_distance=1
+}
+plan() { python3 "$root/tests/e2e/make_plan.py" "$@"; }
+# Layers of tables: e, x, h1, y, bce; of dense: h1, h2, y, bce.
+compiled tables && compiled dense && "$h" gen criteo --rows "$(scaled 6000)" --seed 5 -o data.tsv -q &&
+    "$h" gen criteo --rows 1000 --skip 6000 --seed 5 -o test.tsv -q && plan one.json '0-0:1:1@1 1-3:1:1@0' &&
+    plan same.json '0-0:1:1 1-3:1:1' && plan two.json '0-1:1:1@1+3 2-4:1:1@0+2' &&
+    plan odd.json '0-1:1:1@1+2 2-4:1:1@0' && plan turned.json '0-1:1:1@0 2-4:1:1@1' ||
+    { echo "not ok 1 - fixture"; exit 1; }
+steps=$((3 * (($(scaled 6000) + 63) / 64)))
+launched() { # N PLAN ARGUMENT...
+    launched_n=$1 launched_plan=$2
+    shift 2
+    runs 0 timeout -k 5 60 "$h" launch --local "$launched_n" -- tables.bin --data data.tsv --plan "$launched_plan" \
+        --share "$@"
+}
+is_at() { # MODEL STEP: a model after so many steps
+    runs 0 "$h" eval tables.bin --model "$1" --data test.tsv --log json && [ "$(event_number eval step out)" = "$2" ]
+}
+
+alone() { # one minibatch at a time
+    set -- dense.bin --data data.tsv --share --set train.in_flight=1 --set train.clock_distance=0
+    runs 0 timeout -k 5 60 "$h" launch --local 2 -- "$@" --plan one.json --out alone.model &&
+        says 'nodes    1 workers, on the nodes that the plan gives their stages' &&
+        says 'nodes       1        0 ' && trains same "$@" --plan same.json &&
+        exported dense.bin alone.model alone && same_bytes alone same
+}
+check 'one worker on two nodes: the bytes of the same stages on one node' alone
+within() { # it tells its staleness, and evaluates as one node does what it has saved
+    launched 4 two.json --eval test.tsv --out many.model --set checkpoint.every=18 --set eval.every=25 --log json &&
+        mv out many.log && is_at many.model $steps && waves_within "$(event_number eval auc out)"
+}
+check 'two workers of two nodes: within their bounds, saved and evaluated' within
+others() {
+    runs 0 "$h" tables.bin --data data.tsv --resume many.model --out many.model --set train.epochs=4 &&
+        launched 4 two.json --resume many.model --out many.model --set train.epochs=5 &&
+        is_at many.model $((steps * 5 / 3))
+}
+check 'their save goes on on one node, and on four' others
+
+# Equal bytes: whoever is late, and whoever is lost between two saves and comes back; and equal figures within the
+# passes.
+looks='--set train.exact=yes --set checkpoint.every=40 --eval test.tsv --set eval.every=20'
+exact() {
+    launched 4 two.json --out exact.model $looks --log json && exported tables.bin exact.model "$1" &&
+        grep '"event":"eval"' out | sed 's/"seconds":[^,]*,//' >"$1.eval" && [ "$(grep -c . "$1.eval")" -gt 1 ]
+}
+check 'exact: the same bytes again' eval 'exact first && exact second && same_bytes first second'
+check 'exact: and the same figures within the passes' cmp first.eval second.eval
+killed() { # RANK MIN: of four nodes
+    rm -rf exact.model
+    start launch --local 4 -- tables.bin --data data.tsv --plan two.json --share --out exact.model $looks \
+        --set cluster.min="$2"
+    await 'saved ' run.err && kill -9 "$(pgrep -P "$pid" -f -- "--rank=$1( |\$)")"
+    ended 0 && exported tables.bin exact.model again
+}
+for rank in 2 3; do
+    check "exact: node $rank killed: all go back to the save, and end with the same bytes" \
+        eval "killed $rank 4 && same_bytes first again"
+done
+check 'node 1 killed: all go back to the save, and end' eval "killed 1 2 && is_at exact.model $steps"
+stopped() {
+    rm -rf stopped.model
+    start launch --local 4 -- tables.bin --data data.tsv --plan two.json --share --out stopped.model \
+        --set train.epochs=100000 --set checkpoint.seconds=0.1
+    await 'saved ' run.err && kill -TERM $pid && ended 75 || return 1
+    step=$(sed -n 's/.*have stopped after step \([0-9]*\);.*/\1/p' err | head -1)
+    [ -n "$step" ] && is_at stopped.model "$step"
+}
+check 'SIGTERM: all stop behind the same step, and it is saved' stopped
+
+refused() { # N PLAN PATTERN
+    runs 1 timeout -k 5 60 "$h" launch --local "$1" -- tables.bin --data data.tsv --plan "$2" --share && says "$3"
+}
+check 'stages on different numbers of nodes' refused 3 odd.json 'stage 0 lies on 2 nodes and stage 1 on 1'
+check 'the last stage of node 0'\''s worker on another node' \
+    refused 2 turned.json 'the last stage, 1, of node 0'\''s worker is not on node 0'
+finish

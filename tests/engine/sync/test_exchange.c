@@ -1,0 +1,83 @@
+/* What bsp and wsp do for an exchange between nodes, in little: lanes, buckets, rows and norms of
+ * several nodes end in one node's bytes, and exact waves in the same bytes whatever the timing.
+ * All cuts and plans, and what goes wrong, are in tests/engine/node. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "tests/engine/node/waves_fixture.h"
+
+/* What all nodes have at the end; each of them has the parameters of the first. */
+static uint64_t nodes_hash(void)
+{
+    const struct training *all[POST_NODES_MAX];
+    const struct training *first = &runners[0].training;
+    const struct graph_header *h = first->graph.header;
+    for (uint32_t n = 0; n < net.node_count; n++) {
+        all[n] = &runners[n].training;
+        assert_memory_equal(&all[n]->model.progress, &first->model.progress, sizeof first->model.progress);
+        assert_memory_equal(all[n]->model.param, first->model.param, h->param_floats * sizeof(float));
+        assert_memory_equal(all[n]->model.state, first->model.state, h->state_floats * sizeof(float));
+    }
+    assert_int_equal(first->model.progress.examples, 2 * FEW_ROWS);
+    return training_nodes_hash(all, net.node_count);
+}
+
+static void bsp_of_nodes__lanes_of_each__one_nodes_bytes(void **state)
+{
+    (void)state;
+    static const char *const bounded[] = {"train.clip_norm=0.01", NULL};
+    static const struct {
+        const char *text;
+        const char *const *set;
+        struct cut cut;
+        uint64_t seed; /* of the order of messages, and the number of buckets */
+    } cases[] = {
+        {model_text, NULL, {2, {0, 3, 8}}, 0},    {model_text, NULL, {3, {0, 1, 2, 8}}, 2},
+        {model_text, bounded, {2, {0, 4, 8}}, 1}, {model_text, bounded, {3, {0, 3, 6, 8}}, 3},
+        {tables_text, NULL, {2, {0, 3, 8}}, 4},   {tables_text, bounded, {3, {0, 3, 8, 8}}, 5},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        text = cases[i].text;
+        nodes_assert_same(alone(cases[i].set), &cases[i].cut, cases[i].set, cases[i].seed);
+    }
+    text = model_text;
+}
+
+/* Jobs that end in the middle; waves of one and of three minibatches. */
+static void wsp_of_nodes__exact_waves__the_same_bytes_whatever_the_timing(void **state)
+{
+    (void)state;
+    struct waves_set set;
+    text = rows_text;
+    for (uint32_t count = 2; count <= 3; count++)
+        for (uint32_t distance = 0; distance < 2; distance++) {
+            const struct cut cut = workers(count);
+            uint64_t hash = 0;
+            node_waves = 2 * count - 3;
+            for (uint64_t seed = 0; seed < 2; seed++) {
+                nodes_open(&cut, waves_set(&set, distance, true), seed, NULL);
+                for (uint32_t n = 0; n < count; n++)
+                    pipeline_delay_set(runners[n].training.pipeline, seed + n, SCALED(50000, 100000));
+                for (uint64_t until = 7; !runners[0].training.is_end; until += 7) nodes_run(until);
+                const uint64_t found = nodes_hash();
+                if (seed == 0) hash = found;
+                assert_true(found == hash);
+                nodes_close();
+            }
+        }
+    node_waves = 0;
+    text = model_text;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bsp_of_nodes__lanes_of_each__one_nodes_bytes),
+        cmocka_unit_test(wsp_of_nodes__exact_waves__the_same_bytes_whatever_the_timing),
+    };
+    return cmocka_run_group_tests(tests, few_open, fixture_close) ? 1 : 0;
+}
