@@ -1,6 +1,8 @@
 /* Cells as words: cuts them apart, and checks them before anything runs them. */
 #include "graph/cell.h"
 
+#include <inttypes.h>
+
 #include "engine/base/tree.h"
 #include "graph/op.h"
 
@@ -71,8 +73,8 @@ static status product_check(const struct cells *cells, const struct cell *cell, 
         if (!operand_is_there(cells, cell, p->input[i], p->is_edge) || cell_operand_cols(cells, p->input[i]) == 1)
             FAIL(INVALID, "expected a vector as a product's input, found operand %#x", p->input[i]);
     uint64_t weights = (uint64_t)cell_product_cols(cells, p) * p->output_count * cells->units;
-    if (weights > OP_PRODUCT_MAX || (uint64_t)p->output_count * cells->units > OP_COLS_MAX)
-        FAIL(INVALID, "expected at most %u weights of a product", (uint32_t)OP_COLS_MAX);
+    if (weights > OP_PRODUCT_MAX)
+        FAIL(INVALID, "expected at most %" PRIu64 " weights of a product, found %" PRIu64, OP_PRODUCT_MAX, weights);
     return ST_OK;
 }
 

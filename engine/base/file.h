@@ -43,6 +43,9 @@ MUST_USE status file_map_check(const struct file_map *map, const char *path);
 /* Memory in place of a file, for bytes that come from elsewhere;
  * *data is where the caller puts them. MEMORY. */
 MUST_USE status file_map_memory(struct file_map *map, size_t bytes, uint8_t **data);
+/* A descriptor of the mapped file, whatever has become of its name, for pread: yours to close. IO: the file
+ * is empty, and not mapped, or the system gives none. */
+MUST_USE status file_map_descriptor(const struct file_map *map, const char *path, int *fd);
 void file_map_close(struct file_map *map);
 /* Lets the pages read so far go from this process's resident memory; they can be read again. */
 void file_map_forget(const struct file_map *map);

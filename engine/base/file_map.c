@@ -200,6 +200,14 @@ status file_map_memory(struct file_map *map, size_t bytes, uint8_t **data)
     return ST_OK;
 }
 
+status file_map_descriptor(const struct file_map *map, const char *path, int *fd)
+{
+    if (map->guard == NULL) FAIL(IO, "%s: it is empty", path);
+    *fd = fcntl(map->guard->fd, F_DUPFD_CLOEXEC, 0);
+    if (*fd < 0) FAIL(IO, "%s: no further descriptor: %s", path, strerror(errno));
+    return ST_OK;
+}
+
 void file_map_close(struct file_map *map)
 {
     if (map->guard) guard_give(map->guard);

@@ -243,6 +243,17 @@ static void trust_take(const struct command *c, const uint8_t *options, const st
     trust_only(list->item, list->count);
 }
 
+status command_words_read(const struct command *c, uint32_t count, char **words,
+                          const char *positionals[COMMAND_POSITIONALS_MAX], void *options)
+{
+    struct global_options global = {0};
+    uint32_t positional_count = 0;
+    memset(options, 0, c->options_bytes);
+    if (c->defaults) memcpy(options, c->defaults, c->options_bytes);
+    for (uint32_t i = 0; i < COMMAND_POSITIONALS_MAX; i++) positionals[i] = NULL;
+    return arguments_parse(c, (int)count, words, positionals, &positional_count, options, &global);
+}
+
 int command_run(const struct command *c, int skip, int argument_count, char **arguments)
 {
     const char *positionals[COMMAND_POSITIONALS_MAX] = {0};

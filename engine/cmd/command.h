@@ -67,6 +67,10 @@ extern const struct command command_compile, command_train, command_plan_memory,
     command_simulate, command_bench, command_fsck, command_devices, command_doctor, command_key, command_serve,
     command_launch, command_trace, command_doctor_cluster;
 
+/* What the words behind the verb say: fills positionals, NULL where there is none, and options
+ * [options_bytes], which keep pointers to the words; does nothing else. Fails as the verb would, USAGE. */
+MUST_USE status command_words_read(const struct command *command, uint32_t count, char **words,
+                                   const char *positionals[COMMAND_POSITIONALS_MAX], void *options);
 /* Parses argv (after the verb, `skip` words of it) and runs; returns the program's exit status. */
 int command_run(const struct command *command, int skip, int argument_count, char **arguments);
 void command_help(const struct command *command);

@@ -76,6 +76,7 @@ struct launch {
     int key_fd;
     char *place[2]; /* --nodes=…, --coordinator=… or NULL */
     char *dir;      /* where saves go, or NULL */
+    char *data;     /* what is read, as --data has it, or NULL: not known here */
     struct launch_process process[MEMBER_NODES_MAX];
     uint32_t restarts;       /* since the last new save */
     struct stat saved;       /* the newest save seen so far */

@@ -76,7 +76,7 @@ static void by_close(struct by *by)
 static status by_open(struct by *by, const struct setup *s, const struct eval_options *o, struct evaluate_options *set)
 {
     if (o->by == NULL) return ST_OK;
-    TRY(columns_open(&by->columns, s, o->by));
+    TRY(columns_open(&by->columns, s, "--by", o->by));
     if (columns_count(by->columns) != 1) FAIL(USAGE, "--by takes one column, found %u", columns_count(by->columns));
     set->listener = columns_listener(by->columns);
     return by_value_open(&by->value, &s->graph, by->columns, o->by_max);

@@ -17,11 +17,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cfg/settings.h"
 #include "engine/base/clock.h"
 #include "engine/base/heap.h"
 #include "engine/base/log.h"
 #include "engine/base/paths.h"
 #include "engine/cmd/launch.h"
+#include "engine/cmd/run.h"
 #include "engine/model/manifest.h"
 #include "engine/model/model.h"
 
@@ -167,11 +169,7 @@ static status process_again(struct launch *l, uint32_t rank, const char *how, bo
 }
 
 /* Whether the data are a stream: a node that has ended cannot read it again, so all end. */
-static bool is_read_once(const struct launch *l)
-{
-    const char *data = launch_flag(&l->rest, "--data");
-    return data && paths_have_stream(data);
-}
+static bool is_read_once(const struct launch *l) { return l->data && paths_have_stream(l->data); }
 
 static status process_ended(struct launch *l, uint32_t rank, int how)
 {
@@ -346,6 +344,42 @@ static status saves_find(struct launch *l, const struct command_rest *rest)
     return from ? model_dir_of(from, &l->dir) : ST_OK;
 }
 
+/* data.path of the graph, with the command's --set. */
+static status graph_data_find(const char *path, const struct run_options *training, char **data)
+{
+    struct graph graph;
+    struct ini ini;
+    struct settings settings;
+    TRY(graph_open_set(&graph, path, training->set.item, training->set.count));
+    status st = ini_parse(&ini, path, graph.text, graph.text_bytes);
+    if (st == ST_OK) {
+        st = settings_read(&ini, &settings);
+        if (st == ST_OK && *settings.data_path) st = paths_beside(data, path, settings.data_path);
+        ini_free(&ini);
+    }
+    graph_close(&graph);
+    return st;
+}
+
+/* What the nodes will read. A command that is wrong is left to the nodes, which say so; and so is a graph
+ * that is not here, but on the hosts. */
+static status data_find(struct launch *l)
+{
+    const char *given = launch_flag(&l->rest, "--data"), *positionals[COMMAND_POSITIONALS_MAX];
+    const struct command *verb = command_find(l->rest.words[0]);
+    const uint32_t verb_words = verb != NULL;
+    if (given) return heap_text(&l->data, "%s", given);
+    if (verb && verb != &command_train) return ST_OK;
+    struct run_options *training = malloc(sizeof *training);
+    if (training == NULL) FAIL(MEMORY, "no memory for options");
+    const bool is_read = command_words_read(&command_train, l->rest.count - verb_words, l->rest.words + verb_words,
+                                            positionals, training) == ST_OK;
+    if (is_read && positionals[0] && graph_data_find(positionals[0], training, &l->data) != ST_OK)
+        log_detail("launch   cannot tell what the nodes read: %s", status_message());
+    free(training);
+    return ST_OK;
+}
+
 static status options_check(const struct launch_options *o)
 {
     static const char *const ours[] = {"--nodes", "--rank", "--key-file", "--key-fd", "--listen-fd", "--roster-fd"};
@@ -357,10 +391,6 @@ static status options_check(const struct launch_options *o)
                     "heterps-run launch --local 4 -- graph.bin --data train.tsv");
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         if (launch_flag(&o->rest, ours[i])) FAIL(USAGE, "launch itself gives %s; leave it out", ours[i]);
-    const char *data = launch_flag(&o->rest, "--data");
-    if (o->hosts && data && paths_name_stdin(data))
-        FAIL(USAGE, "--data -: nodes that are started by ssh have no standard input; "
-                    "give files, or a FIFO of the first host, which node 0 reads for all");
     if (o->local && launch_flag(&o->rest, "--coordinator"))
         FAIL(USAGE, "launch itself gives --coordinator; leave it out");
     return ST_OK;
@@ -380,6 +410,12 @@ static status launch_open(struct launch *l, const struct launch_options *o)
         l->count = l->hosts.count;
     }
     TRY(saves_find(l, &l->rest));
+    TRY(data_find(l));
+    if (o->hosts && l->data && paths_name_stdin(l->data))
+        FAIL(USAGE,
+             "%s -: nodes that are started by ssh have no standard input; "
+             "give files, or a FIFO of the first host, which node 0 reads for all",
+             launch_flag(&l->rest, "--data") ? "--data" : "data.path =");
     (void)has_saved(l);
     cores_allowed(&l->cores);
     return key_make_memory(&l->key_fd);
@@ -404,6 +440,7 @@ static status run(const char *const *positionals, const void *options_pointer)
     if (l->key_fd >= 0) close(l->key_fd);
     for (uint32_t i = 0; i < 2; i++) free(l->place[i]);
     free(l->dir);
+    free(l->data);
     free(l);
     return failure_adopt(&failure);
 }

@@ -201,7 +201,7 @@ static status with_open(struct predictions *p)
              prediction_is_words(p->graph) && graph_example(p->graph).has_group
                  ? "in which the data first names each user"
                  : "of the data's examples");
-    TRY(columns_open(&p->with, p->crew->setup, names));
+    TRY(columns_open(&p->with, p->crew->setup, "--with", names));
     p->texts = calloc(columns_count(p->with), sizeof *p->texts);
     if (p->texts == NULL) FAIL(MEMORY, "no memory for %u columns", columns_count(p->with));
     return ST_OK;

@@ -54,7 +54,8 @@ static const struct flag flags[] = {
      .offset = offsetof(struct run_options, continued)},
     {.name = "--again",
      .type = FLAG_SWITCH,
-     .meaning = "if --out has a save, go on from it as --resume does; else do as the other flags say: "
+     .meaning = "if --out has a save (with --continue: a save of a training on this very data), "
+                "go on from it as --resume does; else do as the other flags say: "
                 "for a command that is started again unchanged",
      .offset = offsetof(struct run_options, again)},
     {.name = "--init",
@@ -220,15 +221,30 @@ static char *resume_command(const char *graph, const struct run_options *o, cons
     return fclose(out) == 0 ? text : NULL;
 }
 
-/* For --again: goes on from the directory's save, if it has one. Of several nodes the first one decides,
- * whatever flags the others have: a node that has waited for it was started earlier, without --again. */
+/* Whether --again goes on from a save in the directory: from any, but where a new pass over other data is to
+ * begin, which may be in the very directory that it continues, from a save of this pass. */
+static status again_find(const struct session *s, const struct train_options *options, uint32_t *is_there)
+{
+    bool is_of_pass = true;
+    *is_there = options->out && model_dir_find(options->out) == ST_OK;
+    if (*is_there && options->is_new_pass) TRY(model_data_is_saved(&s->setup.model, options->out, &is_of_pass));
+    *is_there = *is_there && is_of_pass;
+    if (*is_there && options->is_new_pass)
+        log_info("again    %s is a save of a training on this very data, which goes on", options->out);
+    return ST_OK;
+}
+
+/* For --again, when it is known what the data are. Of several nodes the first one decides, whatever flags the
+ * others have: a node that has waited for it was started earlier, without --again. */
 static status again_look(const struct session *s, struct train_options *options, bool is_again)
 {
-    uint32_t is_there = is_again && options->out && model_dir_find(options->out) == ST_OK;
+    uint32_t is_there = 0;
+    if (is_again && (s->node == NULL || node_index(s->node) == 0)) TRY(again_find(s, options, &is_there));
     if (s->node) TRY(reduce_tell(node_reduce(s->node), &is_there, sizeof is_there));
     if (!is_there) return ST_OK;
     options->resume = options->out;
     options->is_new_pass = false;
+    options->is_again = true;
     options->init = NULL;
     return ST_OK;
 }
@@ -289,7 +305,6 @@ static status train(struct session *s, const struct run_options *o, char **data,
              o->continued ? "--continue" : "--resume");
     if (options.resume && o->out == NULL && !o->use) TRY(model_dir_of(options.resume, out));
     if (*out) options.out = *out;
-    if (o->again || s->node) TRY(again_look(s, &options, o->again));
     if (options.data == NULL && o->use == NULL && *s->setup.settings.data_path) {
         TRY(setup_paths(&s->setup, "data.path", s->setup.settings.data_path, data));
         options.data = *data;
@@ -315,6 +330,7 @@ static status train(struct session *s, const struct run_options *o, char **data,
     const bool reads = node_computes(s->node) && !is_shared && (o->use == NULL || o->use->needs_data);
     if (!o->dry_run && reads && (options.out || options.resume || s->node))
         TRY(model_data_look(&s->setup.model.data, options.data, cache_named(s)));
+    if (o->again || s->node) TRY(again_look(s, &options, o->again));
     /* Before the check of `out`, which would make a mistyped directory. */
     if (options.resume && is_first && !o->use)
         TRY(model_resume_check(&s->setup.model, options.resume, options.is_new_pass));

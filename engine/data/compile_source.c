@@ -56,6 +56,15 @@ static status reader_options_make(const struct compile_source *s, const struct i
     return schema_format(&out->schema, &s->settings);
 }
 
+/* Of the training data: lines that are held out tell a model nothing. */
+static status data_options_make(const struct compile_source *s, struct reader_options *out)
+{
+    TRY(reader_options_make(s, path_entry(s, "data", ""), "data.path", s->settings.data_path, out));
+    out->held_out = s->settings.data_eval_fraction;
+    if (out->held_out > 0) out->lines = READER_TRAIN;
+    return ST_OK;
+}
+
 /* --- words ------------------------------------------------------------------------------------ */
 
 struct counted_word {
@@ -124,6 +133,19 @@ static void words_tell(const struct word_list *list, const char *name, size_t wo
                     name, list->refused_count, COMPILE_WORD_BYTES_MAX);
 }
 
+/* A vocabulary's own file is read whole. */
+static status words_options_make(const struct compile_source *s, const struct vocabulary_settings *settings,
+                                 const char *name, struct reader_options *out)
+{
+    const struct ini_entry *path = path_entry(s, "vocabulary", name);
+    if (path == NULL) return data_options_make(s, out);
+    char *key;
+    TRY(heap_text(&key, "%s.path", name));
+    status st = reader_options_make(s, path, key, settings->path, out);
+    free(key);
+    return st;
+}
+
 static status source_words(void *context, const struct vocabulary_settings *settings, const char *name, uint64_t source,
                            status (*word)(void *to, const char *text, size_t bytes, uint64_t count), void *to)
 {
@@ -133,15 +155,10 @@ static status source_words(void *context, const struct vocabulary_settings *sett
     struct column_settings column;
     TRY(settings_read_named(&s->ini, ini_find(&s->ini, "column", settings->column), "column", &column));
     struct reader_options options;
-    const struct ini_entry *path = path_entry(s, "vocabulary", name);
-    char *key;
-    TRY(path ? heap_text(&key, "%s.path", name) : heap_text(&key, "data.path"));
-    status st = reader_options_make(s, path ? path : path_entry(s, "data", ""), key, settings->path, &options);
-    free(key);
-    TRY(st);
+    TRY(words_options_make(s, settings, name, &options));
     struct word_list list = {.count_min = settings->count_min};
-    st = reader_words_count(&options, settings->column, column.ids_max ? column.ids_max : s->settings.data_ids_max,
-                            word_take, &list);
+    status st = reader_words_count(&options, settings->column,
+                                   column.ids_max ? column.ids_max : s->settings.data_ids_max, word_take, &list);
     if (st == ST_OK && list.word_count) qsort(list.word, list.word_count, sizeof *list.word, word_order);
     size_t word_count = list.word_count < settings->words_max ? list.word_count : settings->words_max;
     uint64_t covered_count = 0;
@@ -205,7 +222,7 @@ static status source_moments(void *context, const char *const *columns, uint32_t
     if (!*s->settings.data_path)
         FAIL(INVALID, "%s: [data] transform = standard measures data.path, and there is none", s->path);
     struct reader_options options;
-    TRY(reader_options_make(s, path_entry(s, "data", ""), "data.path", s->settings.data_path, &options));
+    TRY(data_options_make(s, &options));
     struct reader_column *column = calloc(count, sizeof *column);
     struct moment *moment = calloc(count, sizeof *moment);
     status st =
@@ -358,7 +375,7 @@ static status source_automaton(void *context, const char *tree, uint32_t kind_co
     TRY(source_open(s));
     if (!*s->settings.data_path) FAIL(INVALID, "learned batching learns from data.path, and there is none");
     t.micro = micro_of(&s->settings);
-    TRY(reader_options_make(s, path_entry(s, "data", ""), "data.path", s->settings.data_path, &options));
+    TRY(data_options_make(s, &options));
     status st = heap_text(&names, "%s", s->settings.data_kinds);
     if (st == ST_OK) st = tree_schema(s, &t, &options, &column, kinds, names);
     struct layout l = {0};

@@ -562,7 +562,7 @@ static status order_make(struct gen_graph *g)
         return ST_OK;
     }
     if (!*s->columns) FAIL(INVALID, "data.header = no needs the names of all columns, in order: give data.columns");
-    TRY(column_names_each(s->columns, order_add, g));
+    TRY(column_names_each("data.columns", s->columns, order_add, g));
     for (uint32_t i = 0; i < g->column_count; i++) {
         uint32_t column = column_of(g, g->columns[i].name);
         size_t at = 0;

@@ -6,6 +6,11 @@
 #include "engine/data/gen_criteo.h"
 #include "engine/data/schema.h"
 
+/* What stands for data that are not there yet, where a graph is profiled and where its plans are tried: rows,
+ * and values of a field. */
+#define GEN_MEMORY_ROWS_UNKNOWN      32768u
+#define GEN_MEMORY_VOCAB_UNKNOWN     100000u
+
 #define GEN_MEMORY_REWRITE_BYTES_MAX (4 * GEN_CRITEO_LINE_BYTES_MAX)
 
 struct gen_memory {

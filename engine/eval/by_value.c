@@ -117,6 +117,7 @@ static status example_put(struct by_value *by, bool is_left_out, float weight)
 {
     TRY(columns_next(by->columns, by->next));
     if (is_left_out) return ST_OK;
+    columns_marks_remove(by->columns, &by->next[0]);
     if (by->has_weight) by->weight[by->count] = weight;
     TRY(value_number(by, by->next[0], &by->value_of[by->count]));
     by->count++;

@@ -28,6 +28,7 @@ struct names {
 struct columns {
     struct reader_listener listener;
     const struct setup *setup;
+    const char *giver;
     struct names wanted;
     enum reader_format format;
     char separator;
@@ -64,9 +65,34 @@ static void names_free(struct names *n)
 
 /* --- a file's columns --------------------------------------------------------------------------- */
 
-static bool is_name(struct column_text text, const char *name)
+/* Whether all of the text is a value of csv between quotation marks. */
+static bool is_between_marks(const struct columns *c, struct column_text text)
 {
-    return text.bytes == strlen(name) && memcmp(text.text, name, text.bytes) == 0;
+    size_t at = 1;
+    if (!c->has_quotes || text.bytes < 2 || text.text[0] != '"') return false;
+    while (at < text.bytes && (text.text[at] != '"' || (at + 1 < text.bytes && text.text[at + 1] == '"')))
+        at += 1 + (text.text[at] == '"');
+    return at + 1 == text.bytes;
+}
+
+/* Writes the bytes between the marks, with one mark for two; returns how many they are. */
+static size_t marks_remove(struct column_text text, char *to)
+{
+    char *begin = to;
+    for (size_t at = 1; at + 1 < text.bytes; at++) {
+        *to++ = text.text[at];
+        at += text.text[at] == '"';
+    }
+    return (size_t)(to - begin);
+}
+
+/* Whether a cell is a name, which may stand between marks. */
+static bool is_name(const struct columns *c, struct column_text text, const char *name)
+{
+    const size_t bytes = strlen(name);
+    if (!is_between_marks(c, text)) return text.bytes == bytes && memcmp(text.text, name, bytes) == 0;
+    char value[2 * COLUMN_NAME_BYTES_MAX + 2];
+    return text.bytes <= sizeof value && marks_remove(text, value) == bytes && memcmp(value, name, bytes) == 0;
 }
 
 /* Finds the columns' places by the names in the first `count` cells. */
@@ -78,14 +104,14 @@ static status file_begin(struct columns *c, uint32_t count)
     for (uint32_t i = 0; i < count && i < COLUMNS_MAX; i++) {
         c->is_label[i] = false;
         for (uint32_t l = 0; l < s->example.label_count; l++)
-            c->is_label[i] |= is_name(c->cell[i], s->label ? s->label[l].name : "label");
+            c->is_label[i] |= is_name(c, c->cell[i], s->label ? s->label[l].name : "label");
         c->label_count += c->is_label[i];
     }
     for (uint32_t w = 0; w < c->wanted.count; w++) {
         c->position[w] = NONE;
         for (uint32_t i = 0; i < count && i < COLUMNS_MAX && c->position[w] == NONE; i++)
-            if (is_name(c->cell[i], c->wanted.name[w])) c->position[w] = i;
-        if (c->position[w] == NONE) FAIL(INVALID, "no column is called \"%s\"", c->wanted.name[w]);
+            if (is_name(c, c->cell[i], c->wanted.name[w])) c->position[w] = i;
+        if (c->position[w] == NONE) FAIL(INVALID, "%s: no column is called \"%s\"", c->giver, c->wanted.name[w]);
     }
     return ST_OK;
 }
@@ -147,17 +173,11 @@ static uint32_t features_cut(struct columns *c, const char *line, size_t bytes)
     return count;
 }
 
-/* Takes a line of names; quotation marks around a name are removed. */
+/* Takes a line of names. */
 static status header_take(void *context, const char *line, size_t bytes)
 {
     struct columns *c = context;
-    uint32_t count = cells_cut(c, line, bytes);
-    for (uint32_t i = 0; i < count && i < COLUMNS_MAX; i++) {
-        struct column_text *cell = &c->cell[i];
-        bool is_quoted = c->has_quotes && cell->bytes > 1 && cell->text[0] == '"' && cell->text[cell->bytes - 1] == '"';
-        if (is_quoted) *cell = (struct column_text){cell->text + 1, cell->bytes - 2};
-    }
-    return file_begin(c, count);
+    return file_begin(c, cells_cut(c, line, bytes));
 }
 
 /* Makes room for `bytes` more bytes. */
@@ -240,13 +260,18 @@ status columns_next(struct columns *c, struct column_text *texts)
     return st;
 }
 
+void columns_marks_remove(struct columns *c, struct column_text *text)
+{
+    if (is_between_marks(c, *text)) text->bytes = marks_remove(*text, c->taken + (text->text - c->taken));
+}
+
 /* --- opening ---------------------------------------------------------------------------------- */
 
 /* Finds the places of columns whose names do not come from the data. */
 static status file_of_names(struct columns *c, const char *list)
 {
     struct names all = {0};
-    status st = column_names_each(list, name_add, &all);
+    status st = column_names_each("data.columns", list, name_add, &all);
     for (uint32_t i = 0; i < all.count && i < COLUMNS_MAX; i++)
         c->cell[i] = (struct column_text){all.name[i], strlen(all.name[i])};
     if (st == ST_OK) st = file_begin(c, all.count);
@@ -275,7 +300,8 @@ static status features_open(struct columns *c)
     for (uint32_t w = 0; w < c->wanted.count; w++) {
         c->position[w] = feature_cell(c->format, c->wanted.name[w]);
         if (c->position[w] == NONE)
-            FAIL(INVALID, "no column is called \"%s\"; expected some of label, features%s", c->wanted.name[w],
+            FAIL(INVALID, "%s: no column is called \"%s\"; expected some of label, features%s", c->giver,
+                 c->wanted.name[w],
                  c->format == READER_LIBSVM  ? ", qid"
                  : c->format == READER_LIBFM ? ", F1, F2, … by the place in the line"
                                              : "");
@@ -305,16 +331,17 @@ static status format_open(struct columns *c)
     return file_of_names(c, format == READER_CSV ? s->columns : criteo_names);
 }
 
-status columns_open(struct columns **out, const struct setup *setup, const char *names)
+status columns_open(struct columns **out, const struct setup *setup, const char *giver, const char *names)
 {
     *out = NULL;
     struct columns *c = calloc(1, sizeof *c);
     if (c == NULL) FAIL(MEMORY, "no memory for the data's columns");
     c->setup = setup;
+    c->giver = giver;
     c->listener = (struct reader_listener){c, header_take, example_take};
     pthread_mutex_init(&c->lock, NULL);
     status st;
-    TRY_GOTO(column_names_each(names, name_add, &c->wanted), failed);
+    TRY_GOTO(column_names_each(giver, names, name_add, &c->wanted), failed);
     c->position = calloc(c->wanted.count + 1, sizeof *c->position);
     c->is_label = calloc(COLUMNS_MAX, sizeof *c->is_label);
     c->cell = calloc(COLUMNS_MAX, sizeof *c->cell);
@@ -346,16 +373,6 @@ void columns_close(struct columns *c)
 const struct reader_listener *columns_listener(struct columns *c) { return &c->listener; }
 uint32_t columns_count(const struct columns *c) { return c->wanted.count; }
 const char *columns_name(const struct columns *c, uint32_t i) { return c->wanted.name[i]; }
-
-/* Whether all of the text is a value of csv between quotation marks. */
-static bool is_between_marks(const struct columns *c, struct column_text text)
-{
-    size_t at = 1;
-    if (!c->has_quotes || text.bytes < 2 || text.text[0] != '"') return false;
-    while (at < text.bytes && (text.text[at] != '"' || (at + 1 < text.bytes && text.text[at + 1] == '"')))
-        at += 1 + (text.text[at] == '"');
-    return at + 1 == text.bytes;
-}
 
 status columns_text_put(const struct columns *c, struct column_text text, struct file_writer *writer)
 {

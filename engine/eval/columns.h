@@ -23,9 +23,10 @@ struct column_text {
 
 /* Whether the data of the set-up's graph is of such a format. */
 bool columns_have_names(const struct setup *setup);
-/* `names` has the form of data.columns: "C1, label". INVALID: the format has no names, or not these; for csv
- * with a line of names the reader fails instead. MEMORY. Keeps the set-up. */
-MUST_USE status columns_open(struct columns **columns, const struct setup *setup, const char *names);
+/* `names`, which the flag `giver` gives, has the form of data.columns: "C1, label". INVALID: the format has
+ * no names, or not these; for csv with a line of names the reader fails instead. MEMORY. Keeps the set-up and
+ * `giver`. */
+MUST_USE status columns_open(struct columns **columns, const struct setup *setup, const char *giver, const char *names);
 /* NULL is ignored; the reader is closed before. */
 void columns_close(struct columns *columns);
 /* For the reader of the data. */
@@ -36,6 +37,9 @@ const char *columns_name(const struct columns *columns, uint32_t i);
 /* Sets texts[columns_count] to the next example's, valid until the next call. One thread at a time, also
  * while the reader works on another thread. MEMORY. */
 MUST_USE status columns_next(struct columns *columns, struct column_text *texts);
+/* Makes one of these texts its value: of csv without the quotation marks around it, and with one mark for
+ * two. */
+void columns_marks_remove(struct columns *columns, struct column_text *text);
 /* Writes a text as a cell of a line whose cells have tabs between them: as it stands; or, if it has a tab
  * that no quotation marks of csv hold, between marks, with its own marks doubled (RFC 4180, section 2, rules
  * 6 and 7). */

@@ -18,13 +18,19 @@
 
 status evaluate_open(struct crew *c, const struct evaluate_options *o, struct feed **feed)
 {
+    const uint32_t head = rank_head(&c->setup->graph);
+    if (head != GRAPH_NONE && c->options.exchange && c->options.exchange->stages)
+        FAIL(INVALID,
+             "%s: the model ranks words, of which node 0 computes the list alone, but the plan's stages lie on several "
+             "nodes: give a plan without nodes, or train without evaluation data and measure the saved model by "
+             "`heterps-run eval`",
+             o->paths);
     struct feed_options options = crew_feed_options(c, o->paths);
     options.reader.lines = o->lines;
     options.reader.label_optional = o->label_optional;
     options.reader.bad_keep = o->bad_keep;
     options.reader.listener = o->listener;
     options.reader.texts = o->texts;
-    uint32_t head = rank_head(&c->setup->graph);
     if (head != GRAPH_NONE && !o->label_optional) {
         options.reader.unknown_keep = true;
         options.reader.words_field = rank_field(&c->setup->graph, head);
@@ -322,9 +328,8 @@ static status figures_find(const struct feed *feed, struct heads *heads, uint64_
     *example_count = heads->items[0].example_count;
     if (*example_count == 0)
         FAIL(INVALID, "%s: no examples to evaluate%s", feed_paths(feed),
-             feed_counts(feed).bad_count  ? ": every line is malformed"
-             : rank_is_begun(heads->rank) ? ": no target is a word of the vocabulary"
-                                          : "");
+             feed_counts(feed).bad_count == 0 && rank_is_begun(heads->rank) ? ": no target is a word of the vocabulary"
+                                                                            : feed_nothing_text(feed));
     return heads_finish(heads);
 }
 

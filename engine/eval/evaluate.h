@@ -16,7 +16,8 @@ struct evaluate_options {
     struct data_cache_budget cache;
     struct data_cache **cache_kept; /* as in struct feed_options */
 };
-/* Opens a feed, so that a wrong path fails early; the feed serves one evaluation. */
+/* Opens a feed, so that a wrong path fails early; the feed serves one evaluation. INVALID: words are to be
+ * ranked, and stages lie on several nodes; histories are not given. */
 MUST_USE status evaluate_open(struct crew *crew, const struct evaluate_options *options, struct feed **feed);
 /* share[count]: each set's share of a budget that the data of training use, too: by bytes of text; where a
  * size is not known, all sets together get a tenth. */

@@ -29,7 +29,6 @@ struct query {
     uint64_t target; /* without groups              */
     uint32_t top;    /* words of its line           */
     bool is_bad;     /* a malformed line            */
-    uint32_t known_count;
 };
 
 struct rank {
@@ -62,7 +61,8 @@ struct rank {
     uint32_t query_max, query_count;
     struct query *query; /* [query_max] */
     float *query_vector; /* [query_max, dim] */
-    uint32_t *known;     /* [query_max, history_max]: words of a query's history */
+    uint64_t *known;     /* [query_max, known_words]: a bit for each word that the query's user knows */
+    size_t known_words;  /* 0: lines leave none out */
     float *scores;       /* [query_max, panel_count * panel_words] */
     uint32_t *top_word;  /* [top] */
     float *top_score;
@@ -265,11 +265,13 @@ static void example_measure(struct rank *r, const float *scores, uint64_t target
     for (uint32_t k = 0; k < r->cutoff_count; k++) r->hit_sum[k] += place < r->cutoff[k];
 }
 
-/* Leaves the words of the query's history out of the row. */
+/* Leaves the words that the query's user knows out of the row. */
 static void known_apply(const struct rank *r, uint32_t index, float *scores)
 {
-    const uint32_t *known = r->known + (size_t)index * r->shape.history_max;
-    for (uint32_t i = 0; i < r->query[index].known_count; i++) scores[known[i]] = -INFINITY;
+    const uint64_t *known = r->known + index * r->known_words;
+    for (size_t i = 0; i < r->known_words; i++)
+        for (uint64_t bits = known[i]; bits; bits &= bits - 1)
+            scores[64 * i + (size_t)__builtin_ctzll(bits)] = -INFINITY;
 }
 
 static status line_give(struct rank *r, const float *scores, const struct query *q)
@@ -321,7 +323,14 @@ static status query_begin(struct rank *r, const float *vector, const struct quer
     float *to = r->query_vector + (size_t)index * r->dim, scale = r->match.scale * inverse_norm(r, vector);
     for (uint32_t d = 0; d < r->dim; d++) to[d] = scale * vector[d];
     r->query[index] = *query;
+    if (r->known_words) memset(r->known + index * r->known_words, 0, r->known_words * sizeof *r->known);
     return ST_OK;
+}
+
+/* Notes a word that the user of the query added last knows. */
+static void known_put(struct rank *r, uint64_t word)
+{
+    r->known[(r->query_count - 1) * r->known_words + word / 64] |= UINT64_C(1) << word % 64;
 }
 
 /* The target's key; NULL: there is none. */
@@ -343,7 +352,8 @@ bool rank_target_is_unknown(const struct rank *r, const struct micro_batch *m, u
     return target != ITEM_NONE && target & READER_UNKNOWN;
 }
 
-/* Takes in an example, and sets its group's number; *is_new: the example gives a query. */
+/* Takes in an example, and sets its group's number; *is_new: the example gives a query. The targets of its
+ * group that follow are known, too: all of a user's line, however few words a history holds. */
 static status query_add(struct rank *r, const float *vector, struct query query, bool *is_new)
 {
     *is_new = true;
@@ -353,17 +363,19 @@ static status query_add(struct rank *r, const float *vector, struct query query,
         if (query.target != ITEM_NONE && !r->has_lines)
             TRY(rank_groups_target_add(&r->groups, query.group, query.target));
     }
-    return *is_new ? query_begin(r, vector, &query) : ST_OK;
+    if (*is_new) TRY(query_begin(r, vector, &query));
+    const bool is_last = r->query_count && r->query[r->query_count - 1].group == query.group; /* it still waits */
+    if (r->known_words && is_last && !query.is_bad && query.target != ITEM_NONE && !(query.target & READER_UNKNOWN))
+        known_put(r, query.target);
+    return ST_OK;
 }
 
 /* Takes the history of the query added last. */
 static void known_take(struct rank *r, const uint64_t *key, uint32_t count)
 {
-    struct query *q = &r->query[r->query_count - 1];
-    uint32_t *known = r->known + (size_t)(r->query_count - 1) * r->shape.history_max;
     for (uint32_t k = 0; k < count; k++) {
         const uint32_t word = word_of(r, key[k]);
-        if (word != RANK_WORD_NONE) known[q->known_count++] = word;
+        if (word != RANK_WORD_NONE) known_put(r, word);
     }
 }
 
@@ -571,7 +583,7 @@ static void layout_make(struct layout *l, struct rank *r)
     LAYOUT_TAKE(l, r->word_key, r->words->word_count);
     LAYOUT_TAKE(l, r->query, r->query_max);
     LAYOUT_TAKE(l, r->query_vector, (size_t)r->query_max * r->dim);
-    LAYOUT_TAKE(l, r->known, (size_t)r->query_max * r->shape.history_max);
+    LAYOUT_TAKE(l, r->known, r->query_max * r->known_words);
     LAYOUT_TAKE(l, r->scores, r->query_max * scores_stride);
     const uint32_t top_max = r->top > r->lines.top_max ? r->top : r->lines.top_max;
     LAYOUT_TAKE(l, r->top_word, top_max);
@@ -585,6 +597,7 @@ static status memory_open(struct rank *r)
     r->panel_count = (word_count + panel_words - 1) / panel_words;
     size_t fits = SCORES_BYTES / sizeof(float) / ((size_t)r->panel_count * panel_words);
     r->query_max = fits > QUERIES_MAX ? QUERIES_MAX : fits > 1 ? (uint32_t)fits : 1;
+    r->known_words = r->shape.history == GRAPH_NONE ? 0 : (word_count + 63u) / 64;
     for (r->slot_mask = 15; r->slot_mask < 2 * (uint64_t)word_count;) r->slot_mask = 2 * r->slot_mask + 1;
     struct layout sum = {0}, place = {.arena = &r->arena};
     layout_make(&sum, r);

@@ -9,8 +9,9 @@
  * If examples belong to groups (users), the figures are recall, hit rate and NDCG
  * (engine/eval/rank_groups.h) of the words that are best for the group's first example, whatever the order
  * of the examples. Words that eval.exclude lists for the group are not ranked, and not relevant. Lines
- * also leave out words of the query's history (format pairs), if the history has keys of items. Without
- * groups, figures are over examples:
+ * also leave out words of the query's history (format pairs), if the history has keys of items, and the
+ * targets of its group that come before the next query, or rank_flush. Without groups, figures are over
+ * examples:
  *   log loss    -log softmax(scores)[target], perplexity its exp
  *   hit rate@k  share of examples whose target is among the k best, equal scores at their middle place; k = 1, 10
  *

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -26,6 +27,8 @@
 
 #define BACKLOG       1024
 #define HEADERS_BYTES (16 << 10)
+/* Of the line with a chunk's length, and of one read behind it. */
+#define CHUNK_LINE_BYTES ((size_t)32 << 10)
 /* Bytes that a connection may always hold, whatever the others hold. */
 #define HELD_FREE_BYTES ((size_t)16 << 10)
 /* Descriptors of the process besides its connections. */
@@ -51,6 +54,11 @@ static const struct {
 };
 #define CODE_COUNT (sizeof codes / sizeof *codes)
 
+/* What was taken last. In a body of chunks libevent takes a line's text, its end, the chunk, and an empty
+ * line; TAKEN_LENGTH: the end of a line that has a text, so a chunk follows. In headers this is wrong, until
+ * the empty line that ends them. */
+enum taken { TAKEN_NONE, TAKEN_TEXT, TAKEN_LENGTH };
+
 struct connection {
     struct http *http;
     struct bufferevent *bev;
@@ -58,6 +66,9 @@ struct connection {
     int fd;
     uint64_t owes_since; /* the sweep since which the client owes something; 0: nothing */
     bool is_asking;      /* its request is worked on                                    */
+    enum taken taken;    /* what libevent has taken out of what comes                   */
+    bool is_line_end;    /* the next bytes that it will take end a line                 */
+    bool is_chunked;     /* a header has said so                                        */
     size_t held;         /* bytes in its buffers; and of a request, until it is whole   */
 };
 
@@ -108,18 +119,34 @@ static void held_add(struct connection *c, size_t added, size_t taken)
 /* Bytes of a request that a connection may hold: those of the largest. */
 static size_t request_max(const struct http *h) { return h->options.body_max + 2 * (size_t)HEADERS_BYTES; }
 
+/* Follows what libevent takes, which tells nobody that a line of a chunk has no end. It looks for the end
+ * from the first byte each time that bytes come, in a time that grows with their square. */
+static void taken_follow(struct connection *c, struct evbuffer *buffer, size_t n_deleted)
+{
+    static const char chunked[] = "Transfer-Encoding:";
+    char front[sizeof chunked] = "";
+    if (n_deleted && c->taken == TAKEN_TEXT)
+        c->taken = TAKEN_LENGTH;
+    else if (n_deleted)
+        c->taken = c->taken == TAKEN_LENGTH || c->is_line_end ? TAKEN_NONE : TAKEN_TEXT;
+    (void)evbuffer_copyout(buffer, front, sizeof front - 1);
+    c->is_line_end = front[0] == '\n' || (front[0] == '\r' && front[1] == '\n');
+    c->is_chunked = c->is_chunked || strncasecmp(front, chunked, sizeof chunked - 1) == 0;
+}
+
 /* Bytes of a request have come. What libevent takes, as each chunk of a body, it keeps until the request is
  * whole; of one that is too large it keeps nothing. */
 static void on_input(struct evbuffer *buffer, const struct evbuffer_cb_info *info, void *context)
 {
     struct connection *c = context;
+    taken_follow(c, buffer, info->n_deleted);
     const size_t room = c->held < request_max(c->http) ? request_max(c->http) - c->held : 0;
     held_add(c, info->n_added < room ? info->n_added : room, 0);
     if (info->n_added && c->owes_since == 0 && !c->is_asking) c->owes_since = c->http->sweeps;
-    /* In the middle of a request no answer could say why. A request longer than its largest body and headers
-     * is a line of a chunk without an end, for which libevent looks from the first byte each time. */
-    if ((c->http->held > c->http->options.held_max && c->held > HELD_FREE_BYTES) ||
-        evbuffer_get_length(buffer) > request_max(c->http))
+    /* In the middle of a request no answer could say why. */
+    const size_t bytes = evbuffer_get_length(buffer),
+                 bytes_max = c->is_chunked && c->taken != TAKEN_LENGTH ? CHUNK_LINE_BYTES : request_max(c->http);
+    if ((c->http->held > c->http->options.held_max && c->held > HELD_FREE_BYTES) || bytes > bytes_max)
         shutdown(c->fd, SHUT_RDWR);
 }
 
@@ -274,6 +301,8 @@ static void on_request(struct evhttp_request *request, void *context)
     if (c) {
         c->owes_since = 0;
         c->is_asking = true;
+        c->taken = TAKEN_NONE;
+        c->is_chunked = false;
         h->asking++;
         held_settle(c);
     }

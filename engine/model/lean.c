@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -185,7 +186,11 @@ static void header_make(struct lean *l)
                                      .param_floats = header->param_floats,
                                      .table_count = m->graph->table_count,
                                      .store = l->options->store};
-    memcpy(l->header.tag, m->tag, sizeof l->header.tag);
+    /* A model that comes from no save has no tag yet: its step is what its first save would be called. */
+    if (*m->tag)
+        memcpy(l->header.tag, m->tag, sizeof l->header.tag);
+    else
+        snprintf(l->header.tag, sizeof l->header.tag, "%" PRIu64, m->progress.step);
     for (uint32_t t = 0; t < l->header.table_count; t++)
         l->tables[t] = (struct lean_table){.row_count = l->sorted->table[t].row_count, .dim = m->graph->tables[t].dim};
     l->header.bytes = layout(&l->header, l->tables);
@@ -315,7 +320,7 @@ static status header_check(struct reading *r, const struct graph *g)
              r->path, g->header->model_hash, h->model_hash);
     if (h->param_floats != g->header->param_floats || h->table_count != g->table_count || h->store >= LEAN_STORE_COUNT)
         FAIL(INVALID, "%s: byte %" PRIu64 ": the model's parameters or tables are not the graph's", r->path, r->begin);
-    if (memchr(h->tag, 0, sizeof h->tag) == NULL || h->tag[strspn(h->tag, "0123456789-")] != 0)
+    if (!*h->tag || memchr(h->tag, 0, sizeof h->tag) == NULL || h->tag[strspn(h->tag, "0123456789-")] != 0)
         FAIL(INVALID, "%s: byte %" PRIu64 ": expected the tag of a save, such as 2000", r->path, r->begin);
     return ST_OK;
 }

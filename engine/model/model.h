@@ -220,6 +220,10 @@ MUST_USE status model_manifest_hash(const char *path, uint64_t *hash);
  * many examples of the saved pass are left out. */
 MUST_USE status model_resume_check(const struct model *model, const char *path, bool is_new_pass);
 
+/* Whether the save at PATH is of a training on the model's data, wherever in them: the same
+ * files; or neither's are known, as of streams. Fails as model_load. */
+MUST_USE status model_data_is_saved(const struct model *model, const char *path, bool *is_saved);
+
 enum model_export_format { MODEL_EXPORT_SAFETENSORS, MODEL_EXPORT_NPY };
 struct model_exported {
     uint32_t files;

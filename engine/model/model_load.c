@@ -139,7 +139,8 @@ static status rows_find(const struct load *l, struct home *home, uint32_t table)
     uint64_t key;
     for (const float *ignored; model_rows_next(rows, &walk, &key, &ignored);) {
         if (walk.part != part) {
-            const struct filed_part place = model_rows_place(rows, part = walk.part);
+            struct filed_part place = model_rows_place(rows, part = walk.part);
+            TRY(file_map_descriptor(&rows->part[part].map, place.path, &place.fd));
             TRY(filed_part_add(home, table, &place));
         }
         TRY(filed_row(home, table, model_rows_row(rows, &walk), key));
@@ -340,6 +341,17 @@ static void same_data_tell(const struct model_saved *saved, const struct model *
                 is_known ? "--continue begins it anew, and leaves out the last"
                          : "--continue begins it anew, and leaves out what follows the first",
                 words_whole(count, is_known ? p->pass_examples - p->epoch_examples : p->epoch_examples));
+}
+
+status model_data_is_saved(const struct model *model, const char *path, bool *is_saved)
+{
+    struct model_saved saved;
+    TRY(model_saved_open(&saved, path));
+    const struct model_data *was = &saved.manifest.data, *is = &model->data;
+    *is_saved =
+        (was->file_count == 0) == (is->file_count == 0) && model_data_compare(saved.manifest_path, was, is) == ST_OK;
+    model_saved_close(&saved);
+    return ST_OK;
 }
 
 status model_resume_check(const struct model *model, const char *path, bool is_new_pass)

@@ -162,7 +162,7 @@ struct filed_part model_rows_place(const struct model_rows *rows, uint32_t index
     const struct model_rows_part *part = &rows->part[index];
     const struct row_file_header *h = &part->rows.header;
     const uint64_t row_bytes = sizeof(uint64_t) + rows->said->span_floats * sizeof(float);
-    struct filed_part place = {.path = part->path, .row_bytes = (uint32_t)row_bytes};
+    struct filed_part place = {.path = part->path, .fd = -1, .row_bytes = (uint32_t)row_bytes};
     if (part->said->number) {
         const uint8_t *row =
             (const uint8_t *)segment_span(&part->shape, block_of(part, part->said->block_begin), 0) - sizeof(uint64_t);

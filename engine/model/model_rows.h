@@ -51,7 +51,7 @@ struct model_rows_walk {
 };
 /* The next row of verified parts; false: there is none. *span points into the file. */
 bool model_rows_next(const struct model_rows *rows, struct model_rows_walk *walk, uint64_t *key, const float **span);
-/* Where the rows of a verified part lie in its file; and the index of the row
+/* Where the rows of a verified part lie in its file, without a descriptor; and the index of the row
  * that model_rows_next has just given. */
 struct filed_part model_rows_place(const struct model_rows *rows, uint32_t part);
 uint64_t model_rows_row(const struct model_rows *rows, const struct model_rows_walk *walk);

@@ -148,6 +148,14 @@ void warm_words_close(struct warm_words *words)
     words->serves = NULL;
 }
 
+/* Whether the bytes are the name of a field, or of its column in the data: candidates have both. */
+static bool is_of_field(const struct graph *g, const struct graph_field *f, const char *text, size_t bytes)
+{
+    const char *name = graph_string(g, f->name), *column = graph_string(g, f->column);
+    return (strlen(name) == bytes && memcmp(name, text, bytes) == 0) ||
+           (strlen(column) == bytes && memcmp(column, text, bytes) == 0);
+}
+
 status warm_words_key(const struct warm_words *words, const char *path, uint64_t line, const char *text, size_t bytes,
                       uint64_t *key)
 {
@@ -157,17 +165,14 @@ status warm_words_key(const struct warm_words *words, const char *path, uint64_t
     if (words->serves == NULL) {
         /* A text may name its field even where it need not. */
         size_t front = 0;
-        for (uint32_t i = 0; i < g->field_count && tab; i++) {
-            const char *name = graph_string(g, g->fields[i].name);
-            if (g->fields[i].seed == words->seed && strlen(name) == name_bytes && memcmp(name, text, name_bytes) == 0)
+        for (uint32_t i = 0; i < g->field_count && tab; i++)
+            if (g->fields[i].seed == words->seed && is_of_field(g, &g->fields[i], text, name_bytes))
                 front = name_bytes + 1;
-        }
         *key = reader_key(words->seed, text + front, bytes - front);
         return ST_OK;
     }
     for (uint32_t i = 0; i < g->field_count && tab; i++) {
-        const char *name = graph_string(g, g->fields[i].name);
-        if (!words->serves[i] || strlen(name) != name_bytes || memcmp(name, text, name_bytes) != 0) continue;
+        if (!words->serves[i] || !is_of_field(g, &g->fields[i], text, name_bytes)) continue;
         *key = reader_key(g->fields[i].seed, tab + 1, bytes - name_bytes - 1);
         return ST_OK;
     }

@@ -43,8 +43,8 @@ struct source_table {
     bool is_there, is_taken;
     uint32_t dim;
     uint64_t row_count;
-    enum table_store store;
-    bool has_state; /* whole rows come, not vectors alone */
+    bool has_state;       /* whole rows come, not vectors alone */
+    uint32_t counters_at; /* of a saved row: where its counters are; 0: it has none */
     const struct model_rows *rows;
     const struct source_tensor *keys, *words, *vectors;
     struct warm_words hashed; /* turns its words into keys */
@@ -194,6 +194,16 @@ static uint32_t state_floats(const struct graph_table *table, uint32_t span_floa
     return span_floats - row_vector_floats(table);
 }
 
+/* The optimizer of that name; NULL, of a manifest that was written when every optimizer
+ * had another length of spans: `own`. OPTIMIZER_ID_COUNT: not known. */
+static uint32_t optimizer_kind(const char *name, uint32_t own)
+{
+    uint32_t kind = 0;
+    if (name == NULL) return own;
+    while (kind < OPTIMIZER_ID_COUNT && strcmp(optimizer_table[kind].name, name) != 0) kind++;
+    return kind;
+}
+
 static void saved_table_match(struct warm_start *w, uint32_t table)
 {
     const struct graph *g = w->model->graph;
@@ -203,18 +213,18 @@ static void saved_table_match(struct warm_start *w, uint32_t table)
     for (uint32_t i = 0; i < m->table_count; i++) {
         const struct manifest_table *saved = &m->tables[i];
         if (strcmp(saved->name, graph_string(g, have->name)) != 0) continue;
-        const char *optimizer = optimizer_table[g->optimizers[have->optimizer].kind].name;
-        /* A manifest without the optimizer's name was written when every optimizer
-         * had another length of spans. */
-        const struct graph_table was = {.dim = saved->dim, .store = (uint16_t)saved->store};
-        source->has_state = saved->dim == have->dim &&
-                            state_floats(&was, saved->span_floats) == state_floats(have, have->span_floats) &&
-                            (saved->optimizer == NULL || strcmp(saved->optimizer, optimizer) == 0);
+        const uint32_t own = g->optimizers[have->optimizer].kind;
+        const struct graph_optimizer optimizer = {.kind = optimizer_kind(saved->optimizer, own)};
+        const struct graph_table was = {.dim = saved->dim, .store = (uint16_t)saved->store, .life = {.counts = 1}};
+        const bool counts =
+            optimizer.kind < OPTIMIZER_ID_COUNT && saved->span_floats == optimizer_table_floats(&optimizer, &was);
+        source->has_state = saved->dim == have->dim && optimizer.kind == own &&
+                            state_floats(&was, saved->span_floats) == state_floats(have, have->span_floats);
+        source->counters_at = counts ? saved->span_floats - ROW_COUNTER_FLOATS : 0;
         source->is_there = true;
         source->dim = saved->dim;
         source->row_count = saved->rows;
         source->rows = &w->saved.rows[i];
-        source->store = saved->store;
     }
 }
 
@@ -390,24 +400,32 @@ static status finite_check(const struct warm_start *w)
 
 /* --- copying ---------------------------------------------------------------------------------- */
 
-/* Begins the counters of a row anew, in a table that counts. A whole row without a vector stays without. */
+/* Begins the counters of a row anew, in a table that counts. */
 static void counters_begin(const struct warm_start *w, uint32_t table, float *span, bool has_vector)
 {
     const struct graph_table *declared = &w->model->graph->tables[table];
-    float *at = span + graph_table_rule_floats(declared);
-    if (declared->life.counts) row_counters_begin(at, has_vector || row_counters_get(at).has_vector);
+    if (declared->life.counts) row_counters_begin(span + graph_table_rule_floats(declared), has_vector);
 }
 
-/* Copies a saved row, whose vector may have another format. */
-static void row_copy(const struct source_table *source, const struct graph_table *to, const float *from, float *span)
+/* Copies a saved row, whose vector may have another format. Of a row without a vector, only the first column
+ * has been trained; in a table that gives rows their vectors at once, the others begin. */
+static void row_copy(const struct warm_start *w, uint32_t table, uint64_t key, const float *from, float *span)
 {
-    const struct graph_table was = {.dim = source->dim, .store = (uint16_t)source->store};
+    const struct source_table *source = &w->tables[table];
+    const struct graph *g = w->model->graph;
+    const struct graph_table *to = &g->tables[table];
+    const struct graph_table was = {.dim = source->dim, .store = (uint16_t)source->rows->said->store};
     const uint32_t floats = row_vector_floats(to);
-    if (was.store == to->store) memcpy(span, from, floats * sizeof *span);
-    for (uint32_t i = 0; i < to->dim && was.store != to->store; i++)
+    const bool had_vector = source->counters_at == 0 || row_counters_get(from + source->counters_at).has_vector,
+               has_vector = had_vector || !(to->life.vector_score > 0);
+    if (!source->has_state) model_row_init(w->model, table, key, span);
+    if (has_vector && !had_vector)
+        row_vector_begin(to, span, to->dim, random_stream(g->header->seed, RANDOM_ROW, table), key);
+    for (uint32_t i = 0; i < (had_vector == has_vector ? to->dim : 1); i++)
         row_vector_put(to, span, i, row_vector_get(&was, from, i));
     if (source->has_state)
         memcpy(span + floats, from + row_vector_floats(&was), state_floats(to, to->span_floats) * sizeof *span);
+    counters_begin(w, table, span, has_vector);
 }
 
 /* Copies a saved model's rows of a table, and lets go pages that have been read. */
@@ -420,9 +438,7 @@ static status saved_rows_copy(struct warm_start *w, uint32_t table)
         float *span;
         if (!model_share_has(&w->model->share, table, key)) continue;
         TRY(store_put(w->model->store, table, key, &span));
-        if (!source->has_state) model_row_init(w->model, table, key, span);
-        row_copy(source, &w->model->graph->tables[table], from, span);
-        counters_begin(w, table, span, !source->has_state);
+        row_copy(w, table, key, from, span);
     }
     model_rows_forget(source->rows);
     return ST_OK;

@@ -208,8 +208,8 @@ static status feed_open_of(struct feed **out, const struct feed_options *o)
     feed->training = o->training;
     feed->exchange = o->exchange;
     feed->waves = o->waves;
-    feed->turn = o->waves && !o->all_lanes ? o->waves->worker : 0;
-    feed->turn_count = o->waves && !o->all_lanes ? o->waves->worker_count : 1;
+    feed->turn = o->waves && !o->all_lanes ? o->waves->turn : 0;
+    feed->turn_count = o->waves && !o->all_lanes ? o->waves->turn_count : 1;
     feed->is_told = feed_is_told(o);
     feed->is_by_step = o->training && o->is_by_step;
     feed->epochs = o->epochs;
@@ -375,6 +375,14 @@ struct feed_counts feed_counts(const struct feed *feed)
         .prepare_ns = atomic_load_explicit(&feed->shared_prepare_ns, memory_order_relaxed),
         .wait_ns = atomic_load_explicit(&feed->shared_wait_ns, memory_order_relaxed),
     };
+}
+
+const char *feed_nothing_text(const struct feed *feed)
+{
+    const struct feed_counts counts = feed_counts(feed);
+    if (counts.bad_count && counts.unknown_count) return ": every line is malformed, or its label or target no word";
+    if (counts.bad_count) return ": every line is malformed";
+    return counts.unknown_count ? ": no label or target is a word of its vocabulary" : "";
 }
 
 const char *feed_paths(const struct feed *feed) { return feed->source->paths; }

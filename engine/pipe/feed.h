@@ -130,6 +130,8 @@ uint32_t feed_input_count(const struct feed *feed);
 /* The memory in which all inputs lie. */
 void *feed_memory(const struct feed *feed, size_t *bytes);
 struct feed_counts feed_counts(const struct feed *feed);
+/* Why no example has come, to stand behind "no examples": ": …", or "". */
+const char *feed_nothing_text(const struct feed *feed);
 /* The paths that it reads; for messages. */
 const char *feed_paths(const struct feed *feed);
 /* The marks of its text so far (reader_marks). */

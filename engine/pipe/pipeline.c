@@ -140,7 +140,7 @@ static uint64_t step_next_of(const struct pipeline *p, uint64_t step)
 {
     const struct exchange_waves *waves = p->exchange ? p->exchange->waves : NULL;
     if (waves == NULL) return step;
-    return step + (waves->worker + waves->worker_count - step % waves->worker_count) % waves->worker_count;
+    return step + (waves->turn + waves->turn_count - step % waves->turn_count) % waves->turn_count;
 }
 
 /* On several nodes: whether the job goes no further than to here. */

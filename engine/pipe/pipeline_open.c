@@ -58,9 +58,11 @@ static uint32_t in_flight_default(const struct pipeline *p, uint32_t workers)
     return count < most ? (uint32_t)count : most;
 }
 
-/* In flight on a node, where stages lie on nodes: no more than it has of a step. */
+/* In flight on a node, where stages lie on nodes: no more than it has of a step; without lanes, as on every
+ * other. */
 static uint32_t node_slots(const struct pipeline *p, uint32_t node)
 {
+    if (!p->by_lane) return p->plan_in_flight;
     const uint32_t micros = step_micros(p) / p->lanes * exchange_stages_hull(p->exchange->stages, node).count;
     return p->plan_in_flight < micros ? p->plan_in_flight : micros;
 }

@@ -161,16 +161,13 @@ static void stages_take(struct session *s, struct crew_options *crew, const stru
 }
 
 /* Whether nodes can synchronise as train.sync says. */
-static status sync_nodes_check(const struct settings *settings, const struct session_nodes *nodes, bool by_stages)
+static status sync_nodes_check(const struct settings *settings, const struct session_nodes *nodes)
 {
     if (settings->train_sync == SYNC_BSP) return ST_OK;
     if (settings->train_sync == SYNC_ASP)
         FAIL(USAGE,
              "train.sync = asp is for one node only: between nodes nothing would bound how far one is behind another; "
              "give --set train.sync=wsp with a larger train.clock_distance, which waits as seldom and is bounded");
-    if (by_stages)
-        FAIL(USAGE, "train.sync = wsp makes each node a worker with all stages, but the plan divides the stages "
-                    "between nodes: give a plan without nodes, or --set train.sync=bsp");
     if (settings->train_pipelines > 1)
         FAIL(USAGE, "train.pipelines = %u: on several nodes each node is one pipeline; start more nodes",
              settings->train_pipelines);
@@ -215,7 +212,7 @@ static status nodes_meet(struct session *s, const struct session_options *o)
     const bool by_stages = s->crew.plan.node_count > 0;
     if (by_stages) TRY(stages_text(&s->crew.plan, &s->stages));
     TRY(cards_text(&s->crew.plan, &s->cards));
-    if (s->setup.training) TRY(sync_nodes_check(settings, nodes, by_stages));
+    if (s->setup.training) TRY(sync_nodes_check(settings, nodes));
     if (o->cluster)
         FAIL(USAGE, "--cluster plans anew while one node trains; for several nodes make a plan by `heterps-run plan`, "
                     "and give it as --plan");

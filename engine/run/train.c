@@ -254,6 +254,28 @@ static status due_at_resume(struct trainer *t)
     return is_due ? evaluate_due(t) : ST_OK;
 }
 
+/* Collects the accounts of tables, on all nodes; numbers of rows are exact from here on. */
+static status tables_count(struct trainer *t)
+{
+    struct model *model = &t->session->setup.model;
+    status st = feed_hold(t->feed);
+    if (st == ST_OK)
+        st = t->node ? reduce_tables_count(node_reduce(t->node), t->accounts)
+                     : model_tables_count(model, t->row_count, t->ticket, t->accounts);
+    feed_let_go(t->feed);
+    for (uint32_t i = 0; i < t->graph->table_count && st == ST_OK; i++) t->row_count[i] = t->accounts[i].row_count;
+    return st;
+}
+
+/* Saves a model of several nodes that begins a new pass: after a loss they go on from the last save with
+ * --resume, which has to be of this pass. */
+static status continued_save(struct trainer *t)
+{
+    if (t->node == NULL || !t->options->is_new_pass || t->options->out == NULL) return ST_OK;
+    TRY(tables_count(t));
+    return train_save(t, SAVE_UNCHECKED);
+}
+
 /* After a pass that others follow: evaluates. */
 static status pass_due(struct trainer *t)
 {
@@ -315,6 +337,7 @@ static status loop(struct trainer *t)
     look_begin(t);
     t->save_ns = t->look_ns;
     if (t->stop.head && settings->eval_every == 0) t->epoch_until = from.epoch + 1;
+    TRY(continued_save(t));
     TRY(due_at_resume(t));
     const struct train_watch *watch = t->options->watch;
     if (watch) watch->begun(watch->context, t->feed, &from);
@@ -360,19 +383,6 @@ static status loop(struct trainer *t)
 
 /* --- a run ------------------------------------------------------------------------------------ */
 
-/* Collects the accounts of tables, on all nodes; numbers of rows are exact from here on. */
-static status tables_count(struct trainer *t)
-{
-    struct model *model = &t->session->setup.model;
-    status st = feed_hold(t->feed);
-    if (st == ST_OK)
-        st = t->node ? reduce_tables_count(node_reduce(t->node), t->accounts)
-                     : model_tables_count(model, t->row_count, t->ticket, t->accounts);
-    feed_let_go(t->feed);
-    for (uint32_t i = 0; i < t->graph->table_count && st == ST_OK; i++) t->row_count[i] = t->accounts[i].row_count;
-    return st;
-}
-
 /* In place of training: uses the model. */
 static status use(struct trainer *t)
 {
@@ -385,6 +395,29 @@ static status use(struct trainer *t)
     doing_end(DOING_eval);
     if (st == ST_STOPPED) FAIL(AGAIN, "stopped by a signal before all was done");
     return st;
+}
+
+/* Ends a training that had nothing left to train, as it would have ended. Whoever gives the same command
+ * again, as nodes do that have lost one behind the last save, has not expected more. */
+static status nothing_left(struct trainer *t, uint64_t first_pass_examples)
+{
+    const struct settings *settings = &t->session->setup.settings;
+    const struct progress *p = &t->session->setup.model.progress;
+    const bool is_early = early_stop_is_over(&t->stop);
+    if (t->options->is_again)
+        log_info("complete the training had come to its end, at step %" PRIu64, p->step);
+    else if (is_early)
+        log_warning("nothing to train: the model has stopped early, and train.patience = %u", settings->train_patience);
+    else
+        log_warning("nothing to train: the model is at step %" PRIu64 ", in pass %" PRIu64
+                    " of its data, and train.epochs = %u, train.steps_max = %" PRIu64
+                    "; give more of one of them by --set, or, for other data or one more pass, --continue %s",
+                    p->step, p->epoch - p->first_epoch + 1, settings->train_epochs, settings->train_steps_max,
+                    t->options->resume);
+    if (!is_early && p->pass_examples != first_pass_examples) TRY(train_save(t, SAVE_AND_WAIT));
+    TRY(evaluate(t));
+    if (is_early || t->options->is_again) train_best_tell(t);
+    return ST_OK;
 }
 
 static status train(struct trainer *t)
@@ -406,7 +439,8 @@ static status train(struct trainer *t)
     const uint64_t first_step = s->setup.model.progress.step,
                    first_pass_examples = s->setup.model.progress.pass_examples;
     report_start(&t->report, s);
-    if (t->options->tensorboard) TRY(event_file_open(&t->report.scalars, t->options->tensorboard, first_step + 1));
+    const bool has_board = t->options->tensorboard && (t->node == NULL || node_index(t->node) == 0);
+    if (has_board) TRY(event_file_open(&t->report.scalars, t->options->tensorboard, first_step + 1));
     if (!t->options->out) report_unsaved("the model goes when the run ends, for --out DIR is not given");
     TRY(store_touch_start(s->setup.model.store, feed_example_estimate(t->feed)));
     const status done = loop(t);
@@ -417,8 +451,7 @@ static status train(struct trainer *t)
     const struct progress *progress = &s->setup.model.progress;
     bool is_begin = progress->step == progress->first_step && progress->epoch_examples == 0;
     if (is_begin && s->setup.settings.train_epochs > 0 && !train_is_stopped(t))
-        FAIL(INVALID, "%s: no examples%s", feed_paths(t->feed),
-             feed_counts(t->feed).bad_count ? ": every line is malformed" : "");
+        FAIL(INVALID, "%s: no examples%s", feed_paths(t->feed), feed_nothing_text(t->feed));
     if (s->setup.model.progress.step > first_step) {
         standing_take(t);
         TRY(standing_tell(t));
@@ -427,21 +460,8 @@ static status train(struct trainer *t)
     TRY(tables_count(t));
     report_done(&t->report, &s->setup.model.progress, t->accounts, feed_counts(t->feed));
     TRY(train_nodes_tell(t, progress->step - first_step));
-    if (s->setup.model.progress.step == first_step && first_step && early_stop_is_over(&t->stop)) {
-        log_warning("nothing to train: the model has stopped early, and train.patience = %u",
-                    s->setup.settings.train_patience);
-        train_best_tell(t);
-        return evaluate(t);
-    }
-    if (s->setup.model.progress.step == first_step && first_step && !train_is_stopped(t)) {
-        log_warning("nothing to train: the model is at step %" PRIu64 ", in pass %" PRIu64
-                    " of its data, and train.epochs = %u, train.steps_max = %" PRIu64
-                    "; give more of one of them by --set, or, for other data or one more pass, --continue %s",
-                    progress->step, progress->epoch - progress->first_epoch + 1, s->setup.settings.train_epochs,
-                    s->setup.settings.train_steps_max, t->options->resume);
-        if (s->setup.model.progress.pass_examples != first_pass_examples) TRY(train_save(t, SAVE_AND_WAIT));
-        return evaluate(t);
-    }
+    if (progress->step == first_step && first_step && (early_stop_is_over(&t->stop) || !train_is_stopped(t)))
+        return nothing_left(t, first_pass_examples);
     TRY(train_save(t, SAVE_AND_WAIT));
     if (!train_is_stopped(t) && !t->options->out) report_unsaved("nothing is kept; with --out DIR the model would be");
     if (!train_is_stopped(t)) TRY(evaluate(t));

@@ -54,6 +54,7 @@ struct train_options {
     const char *out;                 /* directory to save into, NULL: none */
     const char *resume;              /* directory of a saved model to go on from, NULL: from initial values */
     bool is_new_pass;                /* … on other data: model_continue, else model_resume */
+    bool is_again;                   /* … because the same command is given again, and has saved it */
     const char *init;                /* a model to take first values from (warm_start.h), NULL: none */
     bool dry_run;                    /* plan and check the memory, and end */
     const struct train_use *use;     /* on several nodes, in place of training; NULL: trains */

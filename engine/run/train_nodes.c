@@ -271,8 +271,9 @@ status train_nodes_begin(const struct trainer *t)
     const struct exchange *x = reduce_exchange(reduce);
     if (*node_speeds_text(t->node, text, sizeof text)) log_info("nodes    measured: %s examples a second", text);
     if (x->waves)
-        log_info("nodes    %u workers, whose waves have %u minibatches; clock distance %u%s", x->node_count,
-                 x->waves->in_flight, t->session->setup.settings.train_clock_distance, saves);
+        log_info("nodes    %u workers%s, whose waves have %u minibatches; clock distance %u%s", x->waves->turn_count,
+                 x->stages ? ", on the nodes that the plan gives their stages" : "", x->waves->in_flight,
+                 t->session->setup.settings.train_clock_distance, saves);
     else if (x->stages)
         log_info("nodes    %u, which have the stages that the plan gives them%s", x->node_count, saves);
     else

@@ -30,7 +30,7 @@ static struct account own_account(const struct trainer *t, struct reduce *reduce
     struct pipeline_times times;
     struct pipeline_figures figures;
     /* The least of workers, for the dense part, is for a wave of each. */
-    const double dense_steps = x->waves ? (double)x->waves->in_flight * x->waves->worker_count : 1;
+    const double dense_steps = x->waves ? (double)x->waves->in_flight * x->waves->turn_count : 1;
     struct account a = {.rank = node_rank(t->node, x->rank),
                         .lane_begin = x->own.begin,
                         .lane_count = x->own.count,

@@ -18,25 +18,34 @@ static bool holds_out(const struct trainer *t)
     return t->eval.sets.count && t->eval.sets.item[0].paths == t->options->data;
 }
 
-/* A stream can be read only once, so settings that would read it twice are refused before the first step. */
-static status streams_check(const struct trainer *t)
+/* A stream can be read only once, so settings that would read it twice are refused before anything else opens
+ * it, which would take bytes of the training data. */
+static status stream_check(const struct trainer *t)
 {
     const struct settings *settings = &t->session->setup.settings;
-    if (feed_is_stream(t->feed) && settings->train_epochs > 1 && settings->cache_ram == 0 && settings->cache_ssd == 0)
+    if (!feed_is_stream(t->feed)) return ST_OK;
+    if (settings->train_epochs > 1 && settings->cache_ram == 0 && settings->cache_ssd == 0)
         FAIL(INVALID,
              "%s is a stream and can be read once, but train.epochs = %" PRIu64
              "; give a file, or a data cache (--set cache.ram=1GiB), or --set train.epochs=1",
              feed_paths(t->feed), (uint64_t)settings->train_epochs);
+    if (holds_out(t) && !t->options->dry_run)
+        FAIL(INVALID,
+             "%s is a stream and can be read once, but data.eval_fraction = %g holds lines of it out for evaluation; "
+             "give a file, --eval FILE, or --set data.eval_fraction=0",
+             feed_paths(t->feed), (double)settings->data_eval_fraction);
+    return ST_OK;
+}
+
+/* The same of a stream that is evaluated on. */
+static status eval_stream_check(const struct trainer *t)
+{
+    const struct settings *settings = &t->session->setup.settings;
     if (t->eval.feed && feed_is_stream(t->eval.feed) && (settings->eval_every || t->stop.head))
         FAIL(INVALID,
              "%s is a stream and can be read once, but eval.every = %" PRIu64
              ", train.stop = %s; give a file, or --set eval.every=0 --set train.stop=none",
              feed_paths(t->eval.feed), settings->eval_every, settings->train_stop);
-    if (holds_out(t) && feed_is_stream(t->feed) && !t->options->dry_run)
-        FAIL(INVALID,
-             "%s is a stream and can be read once, but data.eval_fraction = %g holds lines of it out for evaluation; "
-             "give a file, --eval FILE, or --set data.eval_fraction=0",
-             feed_paths(t->feed), (double)settings->data_eval_fraction);
     return ST_OK;
 }
 
@@ -154,10 +163,11 @@ status train_open(struct trainer *t)
     if (node_computes(t->node)) caches_share(t, &feed.cache);
     TRY(feed_open(&t->feed, &feed));
     feed_bell_set(t->feed, pipeline_feed_bell(s->crew.pipeline));
+    TRY(stream_check(t));
     TRY(eval_feeds_reserve(&t->eval, &s->crew, &t->heads));
     TRY(progressive_begin(t));
     TRY(train_saver_open(t));
-    TRY(streams_check(t));
+    TRY(eval_stream_check(t));
     TRY(train_nodes_check(t));
     settings_check(t);
     memory_note("threads", THREAD_STACK_BYTES); /* for the thread that touches rows' memory ahead */

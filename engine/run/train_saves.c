@@ -143,10 +143,7 @@ static status model_put(struct trainer *t, const char *path, uint32_t keep, uint
         .path = path, .row_count = t->row_count, .ticket = t->ticket, .keep = keep};
     status st = feed_hold(t->feed);
     data_mark(t);
-    if (st == ST_OK && t->node) st = reduce_save(node_reduce(t->node), path, keep, bytes);
-    const struct exchange_waves *waves = t->node ? reduce_exchange(node_reduce(t->node))->waves : NULL;
-    for (uint32_t i = 0; waves && i < t->graph->table_count; i++) /* Relaxed: of the job's end. */
-        t->row_count[i] = atomic_load_explicit(&waves->shared_rows[i], memory_order_relaxed);
+    if (st == ST_OK && t->node) st = reduce_save(node_reduce(t->node), path, keep, bytes, t->row_count);
     if (st == ST_OK && !t->node) st = lives_count(t);
     if (st == ST_OK && !t->node) st = model_save(&t->session->setup.model, &options, bytes);
     feed_let_go(t->feed);
@@ -253,17 +250,25 @@ status train_best_open(struct trainer *t)
 void train_best_look(struct trainer *t)
 {
     const struct best *best = &t->session->setup.model.best;
+    uint64_t step = 0; /* of the best model there */
     struct manifest manifest;
     if (t->best_path == NULL || best->figure[0] == 0 || (t->node && node_index(t->node) > 0)) return;
     if (model_file_is_there(t->best_path, MANIFEST_NAME) &&
         manifest_load(&manifest, t->best_path, MANIFEST_NAME) == ST_OK) {
-        t->has_best = manifest.progress.step == best->step;
+        step = manifest.progress.step;
         manifest_free(&manifest);
     }
+    t->has_best = step == best->step;
     if (t->has_best) return;
-    log_warning("the best model so far, of step %" PRIu64 ", is not in %s: the run that found it has kept it "
-                "elsewhere; this run keeps the next that is better",
-                best->step, t->best_path);
+    /* The last evaluation of a run follows its last save, which does not know of it. */
+    if (step > best->step)
+        log_info("best     step %" PRIu64 " in %s was evaluated after the save that this run goes on from, whose best "
+                 "is step %" PRIu64 ": the next that is better than that takes its place",
+                 step, t->best_path, best->step);
+    else
+        log_warning("the best model so far, of step %" PRIu64 ", is not in %s: the run that found it has kept it "
+                    "elsewhere; this run keeps the next that is better",
+                    best->step, t->best_path);
 }
 
 status train_best_save(struct trainer *t)

@@ -203,8 +203,11 @@ static void infer(struct server *s, struct served *m, struct evhttp_request *req
                                          .detail_free = inferring_free,
                                          .wants.each = true});
     } else {
-        reply_error(s->http, request, st == ST_MEMORY ? 503 : 400, "%s",
-                    inferring && lines ? status_message() : "no memory");
+        reply_error(s->http, request,
+                    st == ST_MEMORY ? 503
+                    : st == ST_FULL ? 413
+                                    : 400,
+                    "%s", inferring && lines ? status_message() : "no memory");
         if (inferring) inferring_free(inferring);
     }
     if (lines) evbuffer_free(lines);

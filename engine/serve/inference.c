@@ -287,6 +287,22 @@ static status outputs_read(struct inference *in)
     return ST_OK;
 }
 
+/* Checks, by shapes alone, how many values are to be read and written: of each example those of the inputs,
+ * an absent one of every other column, and those of the outputs. */
+static status values_check(const struct reading *r)
+{
+    const uint64_t max = r->lines->setup->settings.serve_values;
+    uint64_t width = r->lines->count - r->tensor_count;
+    for (uint32_t i = 0; i < r->tensor_count; i++) width += r->tensors[i].width;
+    for (uint32_t i = 0; i < r->in->output_count; i++) width += r->in->outputs[i].is_wanted * r->in->outputs[i].width;
+    if (r->in->example_count * width > max)
+        FAIL(FULL,
+             "a request has at most serve.values = %" PRIu64 " values, this one %" PRIu64 ": %u examples of %" PRIu64
+             ", those of all columns and outputs; send fewer examples at once",
+             max, r->in->example_count * width, r->in->example_count, width);
+    return ST_OK;
+}
+
 static status inputs_read(struct reading *r, struct evbuffer *to)
 {
     const json_t *inputs = json_object_get(r->in->json, "inputs");
@@ -295,6 +311,7 @@ static status inputs_read(struct reading *r, struct evbuffer *to)
     if (r->tensors == NULL || r->values == NULL) FAIL(MEMORY, "no memory for %u inputs", r->tensor_count);
     for (uint32_t i = 0; i < r->tensor_count; i++) TRY(input_read(r, json_array_get(inputs, i), &r->tensors[i]));
     if (r->binary != r->binary_end) FAIL(INVALID, "more bytes follow the JSON than its inputs have");
+    TRY(values_check(r));
     if (r->in->example_count == 0) return ST_OK;
     TRY(lines_names_put(r->lines, to));
     const uint64_t max = r->lines->setup->settings.serve_body;

@@ -39,8 +39,8 @@ struct inference {
 
 /* Reads a body, whose first json_bytes are the JSON, and writes its lines to `to`. Notes in `outputs`
  * [output_count], which the caller has made and lends, which ones the request wants, and how.
- * INVALID: the request is wrong (the message says where), or has more lines than serve.body; MEMORY.
- * Call inference_free in any case. */
+ * INVALID: the request is wrong (the message says where), or has more lines than serve.body; FULL: more
+ * values than serve.values; MEMORY. Call inference_free in any case. */
 MUST_USE status inference_read(struct inference *in, const struct lines *lines, struct inference_output *outputs,
                                uint32_t output_count, const uint8_t *body, size_t bytes, size_t json_bytes,
                                struct evbuffer *to);

@@ -209,7 +209,7 @@ static status places_open(struct places *p, const struct setup *setup)
         const char *name = format == DATA_CSV ? s->label[i].name : criteo_labels;
         p->label[i] = (struct labelled_piece){.text = name, .bytes = strlen(name)};
     }
-    if (format == DATA_CSV && !s->has_header) return column_names_each(s->columns, place_add, p);
+    if (format == DATA_CSV && !s->has_header) return column_names_each("data.columns", s->columns, place_add, p);
     if (format == DATA_CRITEO) TRY(place_add(p, criteo_labels, sizeof criteo_labels - 1));
     while (format == DATA_CRITEO && p->count < CRITEO_COLUMNS) TRY(place_add(p, "", 0));
     return ST_OK;

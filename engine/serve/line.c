@@ -60,7 +60,7 @@ static status columns_make(struct lines *l)
     l->has_quotes = format == DATA_CSV && s->has_quotes;
     l->has_names = format == DATA_CSV && s->has_header;
     if (l->has_names) return places_of_columns(l);
-    return column_names_each(format == DATA_CSV ? s->columns : criteo_names, place_add, l);
+    return column_names_each("data.columns", format == DATA_CSV ? s->columns : criteo_names, place_add, l);
 }
 
 status lines_open(struct lines *l, const struct setup *setup)

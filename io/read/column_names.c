@@ -33,7 +33,8 @@ static uint32_t range_find(const char *text, size_t bytes, size_t *prefix_bytes,
     return number[1] - number[0] + 1;
 }
 
-status column_names_each(const char *list, status (*name)(void *to, const char *text, size_t bytes), void *to)
+status column_names_each(const char *giver, const char *list, status (*name)(void *to, const char *text, size_t bytes),
+                         void *to)
 {
     char text[COLUMN_NAME_BYTES_MAX + DIGITS_MAX + 1];
     uint32_t count = 0;
@@ -44,9 +45,9 @@ status column_names_each(const char *list, status (*name)(void *to, const char *
         size_t bytes = (size_t)(last - first), prefix_bytes = bytes;
         uint32_t number = 0, range = range_find(first, bytes, &prefix_bytes, &number);
         if (bytes == 0)
-            FAIL(INVALID, "data.columns: expected names separated by commas, found nothing for column %u", count + 1);
+            FAIL(INVALID, "%s: expected names separated by commas, found nothing for column %u", giver, count + 1);
         if (bytes > COLUMN_NAME_BYTES_MAX)
-            FAIL(INVALID, "data.columns: expected names of at most %u bytes, found \"%.40s...\"", COLUMN_NAME_BYTES_MAX,
+            FAIL(INVALID, "%s: expected names of at most %u bytes, found \"%.40s...\"", giver, COLUMN_NAME_BYTES_MAX,
                  first);
         for (uint32_t i = 0; i < (range ? range : 1); i++, count++) {
             memcpy(text, first, prefix_bytes);

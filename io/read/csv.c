@@ -344,7 +344,7 @@ static status columns_place(struct csv *c, const char *names)
 {
     struct columns_place place = {.c = c, .to = c->copy};
     if (!*names) FAIL(INVALID, "data.header = no needs the names of all columns, in order: give data.columns");
-    TRY(column_names_each(names, column_place, &place));
+    TRY(column_names_each("data.columns", names, column_place, &place));
     c->begin[place.count] = (uint32_t)(place.to - c->copy);
     c->base = c->copy;
     c->is_trimmed = true;
@@ -557,9 +557,7 @@ static enum reader_found label_parse(const struct csv *c, uint32_t i, const uint
     uint64_t word = 0;
     bool is_word = text_field_find(label, s.text, s.bytes, &word);
     example->label[i] = (float)word;
-    if (is_word || c->label_optional) return FOUND_EXAMPLE;
-    example->unknown_count++;
-    return FOUND_NONE;
+    return is_word || c->label_optional ? FOUND_EXAMPLE : FOUND_NONE;
 }
 
 static enum reader_found fields_parse(const struct csv *c, const uint32_t *column, struct reader_example *example,
@@ -649,6 +647,7 @@ static enum reader_found csv_parse(void *state, const char *line, size_t bytes, 
         struct csv_span s = span_of(c, column[c->group]);
         example->group = reader_key_inline(0, s.text, s.bytes);
     }
+    example->unknown_count += whole == FOUND_NONE;
     return whole;
 }
 

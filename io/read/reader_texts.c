@@ -7,6 +7,7 @@
 #include "io/read/reader_texts.h"
 
 #include "engine/base/file.h"
+
 static struct texts_reader *texts_of(struct reader *reader) { return (struct texts_reader *)reader; }
 
 static status texts_start(struct reader *reader, struct reader_pass pass)

@@ -28,7 +28,6 @@
 struct part_file {
     struct filed_part at;
     char *path;
-    int fd;
     uint64_t place; /* of its first row */
 };
 
@@ -186,7 +185,7 @@ static void filed_close(struct home *home)
     for (uint32_t i = 0; i < f->table_count; i++) {
         struct table *table = &f->table[i];
         for (uint32_t part = 0; part < table->part_count; part++) {
-            close(table->part[part].fd);
+            close(table->part[part].at.fd);
             free(table->part[part].path);
         }
         free(table->part);
@@ -197,9 +196,8 @@ static void filed_close(struct home *home)
     arena_close(&arena);
 }
 
-status filed_part_add(struct home *home, uint32_t table, const struct filed_part *at)
+static status part_add(struct table *t, const struct filed_part *at)
 {
-    struct table *t = &filed_of(home)->table[table];
     TRY(heap_room(&t->part, t->part_count + 1, sizeof *t->part, "files of rows"));
     struct part_file *p = &t->part[t->part_count];
     *p = (struct part_file){.at = *at, .place = t->place_count};
@@ -207,14 +205,16 @@ status filed_part_add(struct home *home, uint32_t table, const struct filed_part
         FAIL(FULL, "%s: with its %" PRIu64 " rows the files of table \"%s\" have more than can be told apart, %u",
              at->path, at->row_count, t->name, COLD_PLACES_MAX);
     TRY(heap_text(&p->path, "%s", at->path));
-    p->fd = open(p->path, O_RDONLY | O_CLOEXEC);
-    if (p->fd < 0) {
-        free(p->path);
-        FAIL(IO, "%s: %s", at->path, strerror(errno));
-    }
     t->place_count += at->row_count;
     t->part_count++;
     return ST_OK;
+}
+
+status filed_part_add(struct home *home, uint32_t table, const struct filed_part *at)
+{
+    const status st = part_add(&filed_of(home)->table[table], at);
+    if (st != ST_OK) close(at->fd);
+    return st;
 }
 
 /* The part that has a place, and the byte of the place in its file. */
@@ -235,7 +235,7 @@ static status key_read(const struct table *t, uint32_t place, uint64_t *key)
 {
     uint64_t byte;
     const struct part_file *p = part_of(t, place, &byte);
-    const ssize_t got = pread(p->fd, key, sizeof *key, (off_t)byte);
+    const ssize_t got = pread(p->at.fd, key, sizeof *key, (off_t)byte);
     if (got == (ssize_t)sizeof *key) return ST_OK;
     FAIL(IO, "cannot read %s at byte %" PRIu64 ": %s", p->path, byte, got < 0 ? strerror(errno) : "it ends there");
 }
@@ -303,7 +303,7 @@ static void reading_ask(struct filed *f, uint32_t index)
     uint64_t byte;
     const struct part_file *p = part_of(&f->table[w->row.table], w->place, &byte);
     f->request[f->request_count++] = (struct uring_request){.kind = URING_READ,
-                                                            .fd = p->fd,
+                                                            .fd = p->at.fd,
                                                             .buffer = r->bytes + r->done_bytes,
                                                             .bytes = r->size_bytes - r->done_bytes,
                                                             .offset_bytes = byte + r->done_bytes,

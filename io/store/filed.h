@@ -30,12 +30,14 @@ uint64_t filed_row_count(const struct home *home, uint32_t table);
 /* A file's rows, and where they lie. A row is its key (8 bytes), its span, and perhaps
  * more; group_rows rows are a group. */
 struct filed_part {
-    const char *path;
+    const char *path;                   /* for messages */
+    int fd;                             /* of the file, whatever has become of its name */
     uint64_t offset_bytes, group_bytes; /* of the first group's first row; from group to group */
     uint32_t group_rows, row_bytes;
     uint64_t row_count; /* places, in groups that are full */
 };
-/* Opens a file of a table's for the rows that follow. IO; FULL: more rows than places. */
+/* Adds a file of a table's for the rows that follow; takes the descriptor in any case. MEMORY; FULL: more
+ * rows than places. */
 MUST_USE status filed_part_add(struct home *home, uint32_t table, const struct filed_part *part);
 /* Says that row `row` of the part that was added last has this key; of several rows of a key the last one
  * counts. Before anything is looked up. INVALID: there are more keys than the table was opened for; IO. */

@@ -22,6 +22,7 @@
 #include <xxhash.h>
 
 #include "engine/base/file.h"
+#include "tests/fault_alloc.h"
 #include "tests/power_cut.h"
 
 static char directory[64];
@@ -85,6 +86,27 @@ static void file_map__file__its_bytes(void **state)
     (void)state;
     file_put(path_of("a"), "hello");
     assert_file_is(path_of("a"), "hello", 5);
+}
+
+/* The file is read by a descriptor when its name has gone, and the mapping, too. */
+static void file_map_descriptor__name_has_gone__reads_the_file(void **state)
+{
+    (void)state;
+    struct file_map map;
+    char text[8] = "";
+    int fd;
+    file_put(path_of("a"), "hello");
+    assert_int_equal(file_map_open(&map, path_of("a")), ST_OK);
+    assert_int_equal(unlink(path_of("a")), 0);
+    assert_int_equal(file_map_descriptor(&map, "a", &fd), ST_OK);
+    file_map_close(&map);
+    assert_int_equal(pread(fd, text, sizeof text, 1), 4);
+    assert_string_equal(text, "ello");
+    close(fd);
+    file_put(path_of("a"), "");
+    assert_int_equal(file_map_open(&map, path_of("a")), ST_OK);
+    assert_int_equal(file_map_descriptor(&map, "a", &fd), ST_IO);
+    file_map_close(&map);
 }
 
 static void file_map__empty__not_null(void **state)
@@ -250,6 +272,18 @@ static void file_writer__pieces_of_all_sizes__whole_file_and_hash(void **state)
     pieces_write();
 }
 
+static void file_writer__few_bytes__all_of_them(void **state)
+{
+    (void)state;
+    for (size_t bytes = 0; bytes <= 3; bytes++) {
+        struct file_writer writer;
+        assert_int_equal(file_writer_open(&writer, path_of("few")), ST_OK);
+        assert_int_equal(file_writer_put(&writer, "abc", bytes), ST_OK);
+        assert_int_equal(file_writer_commit(&writer), ST_OK);
+        assert_file_is(path_of("few"), "abc", bytes);
+    }
+}
+
 static void file_writer__signals_and_short_writes__the_same_fault(void **state)
 {
     (void)state;
@@ -395,6 +429,45 @@ static void file_writer__standard_output_in_a_file__not_renamed_over(void **stat
     assert_true(behind.st_ino == named.st_ino);
     assert_file_is(path_of("out"), "hello", 5);
     close(fd);
+}
+
+/* The program's own output, under both of its names; what it was is put back. */
+static void file_writer__standard_output__gets_the_bytes(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"-", "/dev/stdout"};
+    for (size_t i = 0; i < 2; i++) {
+        struct file_writer writer;
+        fflush(stdout);
+        const int kept = dup(STDOUT_FILENO), fd = open(path_of("out"), O_RDWR | O_CREAT | O_TRUNC, 0600);
+        assert_true(kept >= 0 && dup2(fd, STDOUT_FILENO) == STDOUT_FILENO);
+        close(fd);
+        status st = file_writer_open(&writer, names[i]);
+        if (st == ST_OK) st = file_writer_put(&writer, "hello", 5);
+        if (st == ST_OK) st = file_writer_commit(&writer);
+        assert_true(write(STDOUT_FILENO, " you", 4) == 4); /* it is still open */
+        dup2(kept, STDOUT_FILENO);
+        close(kept);
+        assert_int_equal(st, ST_OK);
+        assert_file_is(path_of("out"), "hello you", 9);
+    }
+}
+
+static void file_writer_open__no_memory_fault__says_so_and_leaves_nothing(void **state)
+{
+    (void)state;
+    FAULT_ALLOC_SKIP();
+    const char *const names[] = {path_of("a"), "-"};
+    for (size_t i = 0; i < 2; i++)
+        for (int64_t n = 0; n < 3; n++) { /* the path, the buffer and the hash */
+            struct file_writer writer;
+            fault_alloc_set(n);
+            const status st = file_writer_open(&writer, names[i]);
+            assert_true(fault_alloc_end());
+            assert_int_equal(st, ST_MEMORY);
+            file_writer_abort(&writer);
+            assert_int_equal(names_count(false), 0);
+        }
 }
 
 static void file_writer__cannot_open__io_and_nothing_left(void **state)
@@ -577,6 +650,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(file_map__file__its_bytes),
+        TEST(file_map_descriptor__name_has_gone__reads_the_file),
         TEST(file_map__empty__not_null),
         TEST(file_map__not_a_file__io_with_path_and_reason),
         TEST(file_map_read__file__its_bytes),
@@ -586,6 +660,7 @@ int main(void)
         TEST(file_writer__left_by_killed_ones__removed_and_nothing_else),
         TEST(file_writers_commit__several__none_has_its_name_before),
         TEST(file_writer__pieces_of_all_sizes__whole_file_and_hash),
+        TEST(file_writer__few_bytes__all_of_them),
         TEST(file_writer__signals_and_short_writes__the_same_fault),
         TEST(file_writer__until_commit__target_is_untouched),
         TEST(file_writer__abort__leaves_nothing),
@@ -595,6 +670,8 @@ int main(void)
         TEST(file_writer__link__replaces_what_it_points_to),
         TEST(file_writer__pipe_and_device__written_straight_through),
         TEST(file_writer__standard_output_in_a_file__not_renamed_over),
+        TEST(file_writer__standard_output__gets_the_bytes),
+        TEST(file_writer_open__no_memory_fault__says_so_and_leaves_nothing),
         TEST(file_writer__cannot_open__io_and_nothing_left),
         TEST(file_writer__no_room_fault__io_with_byte_and_old_file),
         TEST(file_writer__killed_crash__old_or_new),

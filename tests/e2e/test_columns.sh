@@ -40,7 +40,7 @@ printf 'id,age,job,day,tags,click\n4,30,cook,thu,\n' >bare.csv
     cut -f 2- >csv.with
 printf '1\t"smith, ""J"""\tmon\t1\n2\tcook\ttue\t0\n3\t"cook"\twed\t0\n4\tcook\tthu\t\n' >csv.expected
 check 'texts of csv, by the names of each file' cmp csv.with csv.expected
-fails 1 'one.csv:1: no column is called "sex"' 'a column that a file lacks' \
+fails 1 'one.csv:1: --with: no column is called "sex"' 'a column that a file lacks' \
     "$h" predict csv.bin --model csv.model --data one.csv --with id,sex -q
 tail -n +2 one.csv >bare_one.csv
 "$h" predict csv.bin --model csv.model --data bare_one.csv --set data.header=no \

@@ -77,6 +77,19 @@ seventh() { # with bounds of its own
         [ "$(progress step)" = $((8 * steps)) ] && measured 8 && runs 0 "$HETERPS" fsck "$model"
 }
 check 'day 7: train.steps_max counts from its beginning; resumed without it, the rest is trained' seventh
+# A command that is started again unchanged: it begins the day, goes on with it, and does no more than it.
+often() {
+    cp -r "$model" "$work/often"
+    for at in 1 2 "$steps" "$steps"; do
+        day 8 --continue "$work/often" --again --set "train.steps_max=$at" &&
+            [ "$(progress step "$work/often")" = $((8 * steps + at)) ] &&
+            [ "$(progress first_step "$work/often")" = $((8 * steps)) ] || return 1
+    done
+    grep -q 'complete the training had come to its end, at step' "$folder/err" && ! grep -q warning "$folder/err" &&
+        cp -r "$model" "$work/once" && day 8 --continue "$work/once" &&
+        exported "$graph" "$work/often" often && exported "$graph" "$work/once" once8 && same_bytes often once8
+}
+check 'day 8: --continue --again begins the day, is stopped, and goes on with it' often
 
 # shellcheck disable=SC2086
 # --- what is not the data of a save -------------------------------------------------------------

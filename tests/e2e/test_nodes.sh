@@ -234,9 +234,6 @@ check 'says so, too' says 'stage 0 lies on 2 nodes, which share 1 lane of a step
 check 'a plan for another number of nodes' launched 1 3 tables.bin --data data.tsv --plan two.json
 check 'says so' says "the plan's stages lie on 2 nodes, and this job has 3"
 check 'lanes and stages' launched 2 2 tables.bin --data data.tsv --plan two.json --lanes 4,4
-check 'stages on nodes and wsp' launched 2 2 tables.bin --data data.tsv --plan two.json --share --set train.sync=wsp \
-    --set train.lanes=1 --set train.in_flight=2
-check 'says so, too' says 'train.sync = wsp makes each node a worker with all stages'
 
 check 'a dense model is evaluated, and standard output is the first node'\''s' same_figures dense.bin
 check 'a model with a table is evaluated, to the last digit' same_figures tables.bin --set eval.every=60
@@ -398,11 +395,17 @@ first_values() { # of another model, of which each node takes its own
 check '--init: first values of tables' first_values
 next_day() { # --continue: other data, a new pass
     cp -R tables.model day.model && cp -R tables.model day2.model && trains_on day.model --threads 1 &&
-        launched 0 3 tables.bin --data short.tsv --continue day2.model --lanes 3,1,4 &&
+        launched 0 3 tables.bin --data short.tsv --continue day2.model --again --lanes 3,1,4 &&
         exported tables.bin day2.model again && same_bytes day again
 }
 trains_on() { runs 0 "$h" tables.bin --data short.tsv --continue "$@" && exported tables.bin day.model day; }
 check '--continue: from day to day' next_day
+done_again() { # as nodes do that have lost one behind the last save
+    launched 0 3 tables.bin --data short.tsv --continue day2.model --again --lanes 3,1,4 &&
+        says '^\[0\] complete the training had come to its end, at step' && silent 'nothing to train' &&
+        exported tables.bin day2.model again && same_bytes day again
+}
+check '--again of what is done: ends as it has ended' done_again
 cached() { # a file each
     rm -f cache.*
     launched_same tables 2 tables.bin --set cache.ssd=64MiB --set cache.path=cache && [ -f cache.0 ] && [ -f cache.1 ]
@@ -564,6 +567,17 @@ replaced() { # then node 1 is killed, too: at the latest now node 2 takes part, 
         comes_again && kill -9 "$(node_pid 1)" && ended 0 && says '^\[0\] nodes +2 +[0-9]-[0-9] ' &&
         exported tables.bin long.model again && same_bytes longer again
 }
+next_day_lost() { # before the first save of a step
+    rm -rf day.model day2.model && cp -R tables.model day.model && cp -R tables.model day2.model &&
+        trains_on day.model --set train.epochs=300 || return 1
+    start launch --local 3 -- tables.bin --data short.tsv --continue day2.model --set train.epochs=300
+    until grep -q 'saved    day2.model' run.err; do
+        is_over && { cat run.err; return 1; }
+        sleep 0.05
+    done
+    kill -9 "$(node_pid 1)" && ended 0 && exported tables.bin day2.model again && same_bytes day again
+}
+check '--continue of which a node is killed: the new pass goes on' next_day_lost
 check 'a killed node comes again, and trains to the end: the bytes of one node' replaced 16
 # waited: node 1 stands still for a while, between two saves, for which rounds do not wait: it is the one that
 # the others have waited for
@@ -638,9 +652,8 @@ apart_full() { # node 0's disk, by the rows of node 1
         timeout 60 '$h' $rows --out none/model --nodes $places --rank 1 >out1 2>err1 </dev/null &
         timeout 60 '$h' $rows --out pair.model/m --nodes $places --rank 0 >out0 2>err0 </dev/null
         [ \$? = 1 ] && ! wait \$!" || { echo 'no failure'; cat err0 err1; return 1; }
-    for r in 0 1; do
-        grep -q 'error: pair.model/m/emb+1.12.rows.*: No space left on device' err$r || { cat err$r; return 1; }
-    done
+    full='pair.model/m/emb+1.12.rows.*: No space left on device' # node 1 says whose disk it is
+    grep -q "error: $full" err0 && grep -q "error: node 0: $full" err1 || { cat err0 err1; return 1; }
     runs 0 "$h" fsck full.model && says 'whole    full.model: 1 save, 3 files' || cat out
 }
 other_full() { # of a node that is not the first: it may write no file as large as its second one

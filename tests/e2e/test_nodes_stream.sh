@@ -105,18 +105,23 @@ alone='on several nodes a stream is read by node 0 alone, and cannot be mixed wi
 check 'is refused by all' says "^\[1\] heterps-run: error: (node 0: )?$alone"
 check 'hosts have no standard input' runs 2 "$h" launch --hosts a,b -- tables.bin --data -
 check 'which is said' says 'nodes that are started by ssh have no standard input'
+check 'nor where a setting names it' runs 2 "$h" launch --hosts a,b -- train --set=data.path=- tables.bin
+check 'which is said, too' says 'data.path = -: nodes that are started by ssh have no standard input'
 early() {
     trains early tables.bin --data data.tsv --threads 1 --set train.steps_max=50 &&
         python3 endless.py 2>/dev/null | same early 3 --set train.steps_max=50
 }
 check 'steps end before the stream does' early
-# begun WRITER...: a training of 3 nodes on what that writes, in the background, until it has saved.
+# begun WRITER...: a training of 3 nodes on what that writes, in the background, until it has saved. The stream is
+# named by $input.
+input='--data -'
 begun() {
     rm -rf new.model fifo run.err run.out
     mkfifo fifo
     "$@" >fifo 2>/dev/null &
     helpers="$helpers $!"
-    "$h" launch --local 3 -- tables.bin --data - --out new.model --lanes 5,3,0 \
+    # shellcheck disable=SC2086
+    "$h" launch --local 3 -- tables.bin $input --out new.model --lanes 5,3,0 \
         --set checkpoint.every=5 <fifo >run.out 2>run.err &
     pid=$!
     await 'saved ' run.err
@@ -144,6 +149,9 @@ lost() { # RANK PATTERN: is killed, and the others end by one sentence
 check 'node 1 is killed: the others say that the stream cannot be read again' \
     lost 1 "^\[[02]\] heterps-run: error: node [012] at .* is lost: .*; $again"
 check 'node 0 is killed: there is nobody who could read' \
+    lost 0 'node 0 has ended \(by signal 9\), and the data are a stream, which cannot be read again|; '"$again"
+input='--set data.path=-'
+check 'node 0 is killed, whose stream a setting names: it is not started again' \
     lost 0 'node 0 has ended \(by signal 9\), and the data are a stream, which cannot be read again|; '"$again"
 slow_node() { # node 1 stands still for a second: node 0 reads no further, and nobody is lost
     begun python3 endless.py && victim=$(pgrep -P "$pid" -f -- "--rank=1( |\$)") && kill -STOP "$victim" && sleep 0.7

@@ -16,6 +16,11 @@ check 'and one that goes on' "$h" tiny.bin --data rows.tsv --eval main=test.tsv 
 cp .out log.2
 none() { "$h" tiny.bin --data rows.tsv -q && [ ! -e events ] && [ "$(ls board | wc -l)" = 2 ]; }
 check 'a file each' none
+nodes() {
+    "$h" launch --local 2 -- tiny.bin --data rows.tsv --tensorboard board.nodes --set train.lanes=2 -q &&
+        [ "$(ls board.nodes | wc -l)" = 1 ]
+}
+check 'of several nodes node 0 alone writes one' nodes
 fails 1 '/dev/null' 'a folder that cannot be' "$h" tiny.bin --data rows.tsv --tensorboard /dev/null/x -q
 
 pip_python tensorboard tensorboard tensorboard 'setuptools<81' || { skip 'tensorboard reads them' "$pip_why"; finish; }

@@ -131,6 +131,14 @@ kinds() {
             END { exit NR != 4 }' answers
 }
 check 'users who have not been seen are served by their items, and not with these; others by the histories' kinds
+# More items of a kind than a history holds; then i50 to i58 are left of it.
+{ printf 'much'; for i in 0 2 4 6 8 10 12 14 16 18 20 22 24 26 28 30 32 34 36 38 40 42 44 46 48; do
+    printf ' i%d' $i; done; echo; } >asked_much
+much() {
+    "$h" predict towers.bin --model one --data asked_much -q >answers && [ "$(wc -l <answers)" = 1 ] &&
+        tr '\t' '\n' <answers | awk '{ i = substr($1, 2); if (i % 2 == 0 && i < 50) exit 1 } END { exit NR != 10 }'
+}
+check 'nor with those for which a history has no room' much
 sed 's/ids_max = 20//' towers.cfg >bare.cfg
 fails 1 '"history" is a list of a user.s items; say how many of them count' 'a history without a length' \
     "$h" compile bare.cfg -o bare.bin -q

@@ -127,6 +127,8 @@ check 'targets that are no words count as not found, and are told' unknown_is_mi
 sed 's/ .*/ new/' test >none
 fails 1 'none: no examples to evaluate: no target is a word of the vocabulary' 'nothing but targets that are no words' \
     "$h" eval two.bin --model one --data none
+fails 1 'none: no examples: no label or target is a word of its vocabulary' 'and to train on' \
+    "$h" two.bin --data none -q
 case $BUILD in
 */asan | */tsan) skip 'more users than memory holds' 'a sanitizer takes addresses of its own' ;;
 *)

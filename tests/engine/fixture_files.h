@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "engine/base/status.h"
+#include "tests/used_memory.h"
 
 #define assert_ok(call)                                                                                                \
     do {                                                                                                               \

@@ -15,7 +15,7 @@ static const char *const states[] = {"h", "c"};
 /* Compiles the lines of [cell k]; the words are the caller's. */
 static status cell_of(const char *lines, uint32_t **words, uint32_t *count)
 {
-    char text[2048];
+    char text[8192 + 16];
     struct ini ini;
     snprintf(text, sizeof text, "[cell k]\n%s", lines);
     if (ini_parse(&ini, "test.cfg", text, strlen(text)) != ST_OK) fail_msg("%s", status_message());
@@ -134,6 +134,57 @@ static void cells_check__damaged__is_refused_or_whole(void **state)
     free(words);
 }
 
+/* A product of as many outputs. */
+static void wide_cell(uint32_t outputs, uint32_t **words, uint32_t *count)
+{
+    char text[8192], *at = text;
+    for (uint32_t i = 0; i < outputs; i++) at += sprintf(at, "t%u = affine(x)\n", i);
+    for (uint32_t i = 1; i < outputs; i++) at += sprintf(at, "s%u = %s%u + t%u\n", i, i > 1 ? "s" : "t", i - 1, i);
+    sprintf(at, "h = tanh(%s%u)\nc = h\n", outputs > 1 ? "s" : "t", outputs - 1);
+    if (cell_of(text, words, count) != ST_OK) fail_msg("%s", status_message());
+}
+
+/* 2^18 units, 2^36 weights, 2^24 columns of inputs, and not one more. */
+static void cells_check__sizes_of_products__up_to_their_bounds(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t outputs, units, word_cols;
+        const char *says;
+    } cases[] = {
+        {16, 1u << 18, 2, NULL},
+        {16, (1u << 18) + 1, 2, "1 to 262144 units, found 262145"},
+        {16, 1u << 18, 1u << 14, NULL},
+        {16, 1u << 18, (1u << 14) + 1, "at most 68719476736 weights of a product, found 68723671040"},
+        {17, 104353, 38737, "found 68719476737"},
+        {1, 1, 1u << 24, NULL},
+        {1, 1, (1u << 24) + 1, "at most 16777216 columns of inputs of products"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        uint32_t *words, count;
+        const uint32_t outputs = cases[i].outputs;
+        struct cells cells = {.units = cases[i].units, .word_cols = cases[i].word_cols, .state_count = 2};
+        wide_cell(outputs, &words, &count);
+        const status st = cells_check(&cells, words, count);
+        free(words);
+        if (st != (cases[i].says ? ST_INVALID : ST_OK)) fail_msg("case %zu: %s", i, status_message());
+        if (cases[i].says && strstr(status_message(), cases[i].says) == NULL) fail_msg("%s", status_message());
+        if (cases[i].says) continue;
+        assert_int_equal(cells.output_cols, outputs * cases[i].units);
+        assert_int_equal(cells.input_cols, cases[i].word_cols);
+        assert_int_equal(cells.node_inputs, cases[i].word_cols);
+        assert_true(cells.flops == 2 * (uint64_t)outputs * cases[i].units * cases[i].word_cols);
+    }
+    uint32_t *words, count; /* of edges */
+    assert_int_equal(cell_of("h = sum(tanh(affine(child.h, x)))\nc = h\n", &words, &count), ST_OK);
+    struct cells cells = {.units = 2, .word_cols = (1u << 24) - 2, .state_count = 2};
+    assert_int_equal(cells_check(&cells, words, count), ST_OK);
+    assert_int_equal(cells.edge_inputs, 1u << 24);
+    cells = (struct cells){.units = 2, .word_cols = (1u << 24) - 1, .state_count = 2};
+    assert_int_equal(cells_check(&cells, words, count), ST_INVALID);
+    free(words);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -141,6 +192,7 @@ int main(void)
         cmocka_unit_test(cell_compile__kept__is_not_written_over),
         cmocka_unit_test(cell_compile__wrong__says_where),
         cmocka_unit_test(cells_check__damaged__is_refused_or_whole),
+        cmocka_unit_test(cells_check__sizes_of_products__up_to_their_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }

@@ -21,6 +21,7 @@
 
 #include "engine/base/batch.h"
 #include "engine/base/status.h"
+#include "tests/used_memory.h"
 
 #define assert_ok(call)                                                                                                \
     do {                                                                                                               \

@@ -106,6 +106,26 @@ static void safetensors_header_put__same_arrays__same_bytes_golden(void **state)
     file_map_close(&map);
 }
 
+/* However long the header is, data begins at the next multiple of 64. */
+static void safetensors_header_put__names_of_all_lengths__data_is_aligned(void **state)
+{
+    (void)state;
+    static const char rest[] = "{\"__metadata__\":{\"format\":\"heterps\"},"
+                               "\"\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}";
+    char name[80] = "";
+    for (uint32_t bytes = 1; bytes < sizeof name; bytes++) {
+        const struct safetensors_tensor tensor = {.name = name, .type = SAFETENSORS_U8, .rank = 1, .shape = {1}};
+        struct file_writer writer;
+        uint64_t file_bytes;
+        name[bytes - 1] = 'n';
+        assert_ok(file_writer_open(&writer, path));
+        assert_ok(safetensors_header_put(&writer, &tensor, 1, &file_bytes));
+        assert_int_equal(writer.written_bytes, (8 + strlen(rest) + bytes + 63) / 64 * 64);
+        assert_int_equal(file_bytes, writer.written_bytes + 1);
+        file_writer_abort(&writer);
+    }
+}
+
 static void safetensors_header_put__no_arrays__is_a_file(void **state)
 {
     (void)state;
@@ -311,6 +331,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(safetensors_open__written_file__gives_the_same_arrays),
         cmocka_unit_test(safetensors_header_put__same_arrays__same_bytes_golden),
+        cmocka_unit_test(safetensors_header_put__names_of_all_lengths__data_is_aligned),
         cmocka_unit_test(safetensors_header_put__no_arrays__is_a_file),
         cmocka_unit_test(safetensors_header_put__what_cannot_be__is_refused),
         cmocka_unit_test(safetensors_open__no_memory__says_so_fault),

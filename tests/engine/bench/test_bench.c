@@ -15,15 +15,18 @@
 #include "engine/base/log.h"
 #include "engine/bench/bench.h"
 
-/* What is printed of a figure. */
-static const char *told(enum log_format format, const struct bench_figure *f)
+/* What is printed from here on. */
+static int saved, file;
+static void print_begin(enum log_format format)
 {
-    static char text[4096];
     fflush(NULL);
-    int saved = dup(STDOUT_FILENO), file = memfd_create("out", MFD_CLOEXEC);
+    saved = dup(STDOUT_FILENO), file = memfd_create("out", MFD_CLOEXEC);
     assert_true(saved >= 0 && file >= 0 && dup2(file, STDOUT_FILENO) == STDOUT_FILENO);
     log_open(format, 0);
-    bench_tell(f, true);
+}
+static const char *print_end(void)
+{
+    static char text[4096];
     fflush(NULL);
     ssize_t bytes = pread(file, text, sizeof text - 1, 0);
     dup2(saved, STDOUT_FILENO);
@@ -32,6 +35,14 @@ static const char *told(enum log_format format, const struct bench_figure *f)
     assert_true(bytes >= 0);
     text[bytes] = 0;
     return text;
+}
+
+/* What is printed of a figure. */
+static const char *told(enum log_format format, const struct bench_figure *f)
+{
+    print_begin(format);
+    bench_tell(f, true);
+    return print_end();
 }
 
 /* Medians of 100 and 400, but no repeat of the one is beside that of the other: shares of 1/5, 1/4, 1/2. */
@@ -101,6 +112,59 @@ static void bench_tell__figure__event(void **state)
     json_decref(expected);
 }
 
+/* A run that is refused has chosen how the next figures are printed. */
+static void form_choose(bool is_markdown)
+{
+    const struct bench_options o = {.subject = "none", .markdown = is_markdown};
+    log_open(LOG_TEXT, 0);
+    assert_int_equal(bench_run(&o), ST_USAGE);
+}
+
+static const char *subject_told(enum log_format format)
+{
+    print_begin(format);
+    bench_heading("ring");
+    bench_columns();
+    bench_note("left out: %d", 7);
+    bench_line("seconds  %d", 5);
+    return print_end();
+}
+
+static void bench_tell__markdown__row_of_a_page(void **state)
+{
+    (void)state;
+    const struct bench_figure with = {.subject = "gemm",
+                                      .name = "a product",
+                                      .unit = "GFLOP/s",
+                                      .threads = 2,
+                                      .ours = &three,
+                                      .limit = &limit_of_three},
+                              without = {.subject = "lookup", .name = "n", .unit = "M/s", .threads = 16, .ours = &four};
+    form_choose(true);
+    assert_string_equal(told(LOG_TEXT, &with),
+                        "| gemm | a product | 2 | 100.0 | 80.00 - 250.0 | GFLOP/s | 400.0 | 0.25 |\n");
+    assert_string_equal(told(LOG_TEXT, &without), "| lookup | n | 16 | 2.500 | 1.000 - 4.000 | M/s |  |  |\n");
+    assert_string_equal(subject_told(LOG_TEXT), "| ring | left out: 7 | | | | | | |\n");
+    form_choose(false);
+    const char *text = subject_told(LOG_TEXT);
+    assert_memory_equal(text, "\nring: ", 7);
+    assert_non_null(strstr(text, "; limit: "));
+    const char *columns = strstr(text, "threads   median    least - greatest unit ");
+    assert_non_null(columns);
+    assert_non_null(strstr(columns, " share\n  left out: 7\nseconds  5\n"));
+    assert_string_equal(subject_told(LOG_JSON), "");
+}
+
+static void bench_run__markdown_and_json__are_refused(void **state)
+{
+    (void)state;
+    const struct bench_options o = {.subject = "trees", .markdown = true};
+    log_open(LOG_JSON, 0);
+    assert_int_equal(bench_run(&o), ST_USAGE);
+    assert_string_equal(status_message(), "expected one of --markdown and --json, found both");
+    form_choose(false);
+}
+
 static void bench_number__sizes__four_digits_or_so(void **state)
 {
     (void)state;
@@ -119,6 +183,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bench_tell__figures__line_of_the_table),
         cmocka_unit_test(bench_tell__figure__event),
+        cmocka_unit_test(bench_tell__markdown__row_of_a_page),
+        cmocka_unit_test(bench_run__markdown_and_json__are_refused),
         cmocka_unit_test(bench_number__sizes__four_digits_or_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;

@@ -531,6 +531,38 @@ static void bench_train__models__of_their_own_batch_or_that_of_samples(void **st
     unlink(path);
 }
 
+/* --- trees -------------------------------------------------------------------------------------- */
+
+/* One batch a node is as many batches as nodes; nobody has fewer than the bound. */
+static void bench_trees__families__batches_of_each_way_beside_the_bound(void **state)
+{
+    (void)state;
+    LONG_SKIP();
+    static const struct {
+        const char *name;
+        double bound, batches[4];
+    } wanted[] = {{"binary trees", 52, {3716, 52, 52, 52}},
+                  {"MathFunc", 106, {5042, 233, 175, 164}},
+                  {"graph of three kinds", 326, {4000, 677, 529, 471}}};
+    static const char *const ways[] = {"node", "height", "agenda", "learned"};
+    struct bench_options o = quick_of("trees");
+    json_t *f = figures(&o);
+    assert_int_equal(json_array_size(f), 24);
+    for (size_t i = 0; i < 12; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "%s, %s", wanted[i / 4].name, ways[i % 4]);
+        assert_string_equal(word(f, 2 * i, "name"), name);
+        assert_string_equal(word(f, 2 * i + 1, "name"), name);
+        assert_string_equal(word(f, 2 * i, "unit"), "batches");
+        assert_string_equal(word(f, 2 * i + 1, "unit"), "ns a node");
+        number_check(f, 2 * i, "median", wanted[i / 4].batches[i % 4]);
+        number_check(f, 2 * i, "limit", wanted[i / 4].bound);
+        number_check(f, 2 * i, "share", wanted[i / 4].bound / wanted[i / 4].batches[i % 4]);
+        number_check(f, 2 * i + 1, "median", STEP_NS / wanted[i / 4].batches[0]);
+    }
+    json_decref(f);
+}
+
 /* --- what is refused ---------------------------------------------------------------------------- */
 
 static void bench_run__options_without_use__are_refused_before_anything_is_printed(void **state)
@@ -613,6 +645,7 @@ int main(void)
         cmocka_unit_test(bench_ring__items_and_turns__by_the_clock_of_both_threads),
         cmocka_unit_test(bench_disk__depths__requests_of_ten_looks),
         cmocka_unit_test(bench_train__models__of_their_own_batch_or_that_of_samples),
+        cmocka_unit_test(bench_trees__families__batches_of_each_way_beside_the_bound),
         cmocka_unit_test(bench_run__options_without_use__are_refused_before_anything_is_printed),
     };
     return cmocka_run_group_tests(tests, directory_make, directory_remove) ? 1 : 0;

@@ -16,6 +16,7 @@
 #include "engine/base/log.h"
 #include "engine/data/compile_source.h"
 #include "graph/op.h"
+#include "io/read/reader_internal.h"
 
 static char folder[256];
 
@@ -294,6 +295,50 @@ static void moments__missing_values__do_not_count(void **state)
     assert_fails("measures data.path, and there is none", compile_here(&g, TABLE, &none, 1));
 }
 
+/* --- lines that are held out ------------------------------------------------------------------ */
+
+#define HELD                                                                                                           \
+    "[data]\nformat = csv\npath = table.csv\ndense = x\nsparse = w\ntransform = standard\n"                            \
+    "[vocabulary words]\ncolumn = w\n[column w]\nvocabulary = words\n"                                                 \
+    "[table emb]\ndim = 4\n[embedding e]\ntable = emb\ninput = w\n[concat c]\ninput = e, dense\n"                      \
+    "[fc y]\ninput = c\nunits = 1\n[loss bce]\ninput = y\nlabel = label\n"
+
+static void compile__lines_held_out__tell_nothing(void **state)
+{
+    (void)state;
+    char all[2048] = "label,x,w\n", rest[2048] = "label,x,w\n", own[600];
+    for (int i = 0, bytes; i < 60; i++) {
+        char line[32];
+        bytes = sprintf(line, "%d,%d,w%d", i % 2, i * i, i);
+        sprintf(all + strlen(all), "%s\n", line);
+        if (reader_line_counts(READER_TRAIN, UINT64_C(1) << 62, line, (size_t)bytes))
+            sprintf(rest + strlen(rest), "%s\n", line);
+    }
+    assert_true(strlen(rest) < strlen(all));
+    struct graph whole, part, held;
+    const char *quarter[] = {"data.eval_fraction=0.25", own};
+    file_put("table.csv", rest);
+    must(compile_here(&part, HELD, NULL, 0));
+    file_put("table.csv", all);
+    must(compile_here(&whole, HELD, NULL, 0));
+    must(compile_here(&held, HELD, quarter, 1));
+    assert_true(held.denses[0].mean == part.denses[0].mean && held.denses[0].mean != whole.denses[0].mean);
+    assert_true(held.denses[0].scale == part.denses[0].scale);
+    assert_true(held.vocabularies[0].word_count == part.vocabularies[0].word_count);
+    assert_true(held.vocabularies[0].count < whole.vocabularies[0].count);
+    for (uint32_t w = 0; w < part.vocabularies[0].word_count; w++)
+        assert_string_equal(graph_string(&held, held.words[w].text), graph_string(&part, part.words[w].text));
+    graph_close(&held);
+    /* A vocabulary's own file is no training data. */
+    snprintf(own, sizeof own, "words.path=%s", path_of("table.csv"));
+    must(compile_here(&held, HELD, quarter, 2));
+    assert_int_equal(held.vocabularies[0].word_count, whole.vocabularies[0].word_count);
+    assert_true(held.denses[0].mean == part.denses[0].mean);
+    graph_close(&held);
+    graph_close(&part);
+    graph_close(&whole);
+}
+
 /* --- batches of trees ------------------------------------------------------------------------- */
 
 #define TREES                                                                                                          \
@@ -476,6 +521,7 @@ int main(void)
         cmocka_unit_test(graph_open_set__set_with_a_vocabulary__keeps_its_words),
         cmocka_unit_test(compile__whose_words_they_are__changes_the_model_hash),
         cmocka_unit_test(moments__missing_values__do_not_count),
+        cmocka_unit_test(compile__lines_held_out__tell_nothing),
         cmocka_unit_test(automaton__of_first_trees__stays_with_the_graph),
         cmocka_unit_test(automaton__learned__is_told),
         cmocka_unit_test(automaton__words_that_are_none__are_refused),

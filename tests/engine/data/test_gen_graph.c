@@ -117,6 +117,9 @@ static const struct {
      "[cell const]\nh = number\n[cell sin]\nh = sin(left.h)\n[cell add]\nh = sum(child.h)\n"
      "[cell if]\nh = left.h * right.h + child3.h\n" OF_TREES("tree"),
      1000, 1.1, UINT64_C(0xca4ba8411f5a0e84)},
+    {"[data]\nformat = trees\nsparse = tree\nids_max = 5\nkinds = only\n"
+     "[cell only]\nh = number + sum(child.h)\n" OF_TREES("tree"),
+     100, 1.1, UINT64_C(0x62db65227d8e4900)},
     {"[data]\nformat = trees\nsparse = tree, word\n[column word]\nids_max = 7\nvocabulary = v\n"
      "[column tree]\nids_max = 99\n[vocabulary v]\ncolumn = word\npath = p\n" TABLE_OF_WORDS BINARY,
      1000, 1.1, UINT64_C(0x34d18d55455133d9)},

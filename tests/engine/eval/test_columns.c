@@ -52,23 +52,26 @@ static void put(struct columns *c, const char *line)
     const struct reader_listener *l = columns_listener(c);
     assert_ok(l->example(l->context, line, line ? strlen(line) : 0));
 }
-/* The texts of the next example, between bars. */
-static void next_check(struct columns *c, const char *expected)
+/* The texts of the next example, or their values, between bars. */
+static void next_look(struct columns *c, bool are_values, const char *expected)
 {
     struct column_text texts[8];
     char all[512] = "";
     assert_ok(columns_next(c, texts));
-    for (uint32_t i = 0; i < columns_count(c); i++)
+    for (uint32_t i = 0; i < columns_count(c); i++) {
+        if (are_values) columns_marks_remove(c, &texts[i]);
         snprintf(all + strlen(all), sizeof all - strlen(all), "|%.*s", (int)texts[i].bytes, texts[i].text);
+    }
     assert_string_equal(all, expected);
 }
+static void next_check(struct columns *c, const char *expected) { next_look(c, false, expected); }
 
 static void columns__csv_with_names__texts_between_separators(void **state)
 {
     (void)state;
     struct columns *c;
     setup_csv(true, NULL);
-    assert_ok(columns_open(&c, &setup, "b, d, click"));
+    assert_ok(columns_open(&c, &setup, "--with", "b, d, click"));
     assert_int_equal(columns_count(c), 3);
     assert_string_equal(columns_name(c, 0), "b");
     assert_string_equal(columns_name(c, 1), "d");
@@ -101,12 +104,36 @@ static void columns__csv_with_names__texts_between_separators(void **state)
     columns_close(c);
 }
 
+static void columns_marks_remove__csv__gives_the_value(void **state)
+{
+    (void)state;
+    struct columns *c;
+    setup_csv(true, NULL);
+    assert_ok(columns_open(&c, &setup, "--with", "a\"b, c, click"));
+    assert_ok(header(c, "\"click\",\"a\"\"b\", \"c\" "));
+    put(c, "1,\"mo\",mo");
+    put(c, "\"0\", \"\"\"x\"\", \"\"\"\"\" ,\"\"");
+    put(c, "\"a, b\",\" \""); /* without the label */
+    put(c, "1,t\"w\"o,\"");
+    next_look(c, true, "|mo|mo|1");
+    next_look(c, true, "|\"x\", \"\"||0");
+    next_look(c, true, "|a, b| |");
+    next_look(c, true, "|t\"w\"o|\"|1");
+    columns_close(c);
+    setup.schema.reader.has_quotes = false;
+    assert_ok(columns_open(&c, &setup, "--with", "\"c\""));
+    assert_ok(header(c, "click,\"c\""));
+    put(c, "1,\"mo\"");
+    next_look(c, true, "|\"mo\"");
+    columns_close(c);
+}
+
 static void columns__a_label_in_the_middle__may_be_lacking(void **state)
 {
     (void)state;
     struct columns *c;
     setup_csv(false, "a, click, b, c1..c2");
-    assert_ok(columns_open(&c, &setup, "c2, a, b"));
+    assert_ok(columns_open(&c, &setup, "--with", "c2, a, b"));
     put(c, "A,1,B,C1,C2");
     put(c, "A,B,C1,C2");
     put(c, "A,B,C1");
@@ -116,7 +143,7 @@ static void columns__a_label_in_the_middle__may_be_lacking(void **state)
     columns_close(c);
     setup.schema.reader.has_quotes = false;
     setup.schema.reader.separator = ' ';
-    assert_ok(columns_open(&c, &setup, "b"));
+    assert_ok(columns_open(&c, &setup, "--with", "b"));
     put(c, "A 1 \"B C1\" C2");
     next_check(c, "|\"B");
     columns_close(c);
@@ -128,7 +155,7 @@ static void columns__criteo__by_the_names_of_the_format(void **state)
     struct columns *c;
     char line[256] = "1", *at = line + 1;
     setup_criteo();
-    assert_ok(columns_open(&c, &setup, "I1, C26, label, C1"));
+    assert_ok(columns_open(&c, &setup, "--with", "I1, C26, label, C1"));
     for (int i = 1; i <= 13; i++) at += sprintf(at, "\t%d", i);
     for (int i = 1; i <= 26; i++) at += sprintf(at, "\tc%d", i);
     put(c, line);
@@ -150,7 +177,7 @@ static void columns__lines_of_features__label_features_and_what_the_format_has(v
     (void)state;
     struct columns *c;
     setup_features(READER_LIBSVM);
-    assert_ok(columns_open(&c, &setup, "features, qid, label"));
+    assert_ok(columns_open(&c, &setup, "--with", "features, qid, label"));
     put(c, " 1 qid:7 3:0.5\t17 # 9:1");
     put(c, "3:0.5 17");    /* without a label */
     put(c, "qid:8 3:0.5"); /* with a group alone */
@@ -163,22 +190,23 @@ static void columns__lines_of_features__label_features_and_what_the_format_has(v
     next_check(c, "|||");
     columns_close(c);
     setup_features(READER_LIBFM);
-    assert_ok(columns_open(&c, &setup, "F2, F1, features, F3"));
+    assert_ok(columns_open(&c, &setup, "--with", "F2, F1, features, F3"));
     put(c, "1 3:0.5 17");
     put(c, "3:0.5");
     next_check(c, "|17|3:0.5|3:0.5 17|");
     next_check(c, "||3:0.5|3:0.5|");
     columns_close(c);
-    assert_int_equal(columns_open(&c, &setup, "F0"), ST_INVALID);
-    assert_message("no column is called \"F0\"; expected some of label, features, F1, F2, … by the place in the line");
-    assert_int_equal(columns_open(&c, &setup, "F1x"), ST_INVALID);
-    assert_int_equal(columns_open(&c, &setup, "F99999"), ST_INVALID);
+    assert_int_equal(columns_open(&c, &setup, "--with", "F0"), ST_INVALID);
+    assert_message(
+        "--with: no column is called \"F0\"; expected some of label, features, F1, F2, … by the place in the line");
+    assert_int_equal(columns_open(&c, &setup, "--with", "F1x"), ST_INVALID);
+    assert_int_equal(columns_open(&c, &setup, "--with", "F99999"), ST_INVALID);
     setup_features(READER_LIBFFM);
-    assert_ok(columns_open(&c, &setup, "label, features"));
+    assert_ok(columns_open(&c, &setup, "--with", "label, features"));
     put(c, "1 0:3:0.5 2:17:1");
     next_check(c, "|1|0:3:0.5 2:17:1");
     columns_close(c);
-    assert_int_equal(columns_open(&c, &setup, "qid"), ST_INVALID);
+    assert_int_equal(columns_open(&c, &setup, "--with", "qid"), ST_INVALID);
 }
 
 /* What a writer has been given. */
@@ -215,7 +243,7 @@ static void columns_text_put__tabs__are_held_by_quotation_marks(void **state)
     setup_csv(true, NULL);
     for (int quotes = 0; quotes < 2; quotes++) {
         setup.schema.reader.has_quotes = quotes;
-        assert_ok(columns_open(&c, &setup, "a"));
+        assert_ok(columns_open(&c, &setup, "--with", "a"));
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
             struct written written = {.sink = {written_open, written_put, written_close}};
             struct file_writer writer;
@@ -235,23 +263,26 @@ static void columns_open__names_that_are_none__are_told(void **state)
     (void)state;
     struct columns *c;
     setup_criteo();
-    assert_int_equal(columns_open(&c, &setup, "C1, C27"), ST_INVALID);
-    assert_message("no column is called \"C27\"; expected some of label, I1..I13, C1..C26");
+    assert_int_equal(columns_open(&c, &setup, "--by", "C1,,C2"), ST_INVALID);
+    assert_message("--by: expected names separated by commas, found nothing for column 2");
+    assert_null(c);
+    assert_int_equal(columns_open(&c, &setup, "--with", "C1, C27"), ST_INVALID);
+    assert_message("--with: no column is called \"C27\"; expected some of label, I1..I13, C1..C26");
     assert_null(c);
     setup_csv(false, "a, b");
-    assert_int_equal(columns_open(&c, &setup, "click"), ST_INVALID);
-    assert_message("no column is called \"click\"; expected some of a, b");
+    assert_int_equal(columns_open(&c, &setup, "--with", "click"), ST_INVALID);
+    assert_message("--with: no column is called \"click\"; expected some of a, b");
     setup_csv(true, NULL);
-    assert_ok(columns_open(&c, &setup, "a"));
+    assert_ok(columns_open(&c, &setup, "--with", "a"));
     assert_int_equal(header(c, "b,aa,A"), ST_INVALID);
-    assert_message("no column is called \"a\"");
+    assert_message("--with: no column is called \"a\"");
     columns_close(c);
     setup.settings.data_format = READER_LIBSVM;
-    assert_int_equal(columns_open(&c, &setup, "a"), ST_INVALID);
-    assert_message("no column is called \"a\"; expected some of label, features, qid");
+    assert_int_equal(columns_open(&c, &setup, "--with", "a"), ST_INVALID);
+    assert_message("--with: no column is called \"a\"; expected some of label, features, qid");
     setup.settings.data_format = READER_TREES;
     assert_false(columns_have_names(&setup));
-    assert_int_equal(columns_open(&c, &setup, "a"), ST_INVALID);
+    assert_int_equal(columns_open(&c, &setup, "--with", "a"), ST_INVALID);
     assert_message("columns of data have names in the formats csv, criteo, libsvm, libfm and libffm; "
                    "this graph reads trees");
 }
@@ -263,7 +294,7 @@ static void columns_next__behind_reading__in_order(void **state)
     struct columns *c;
     uint32_t written = 0, taken = 0;
     setup_csv(false, "a, b");
-    assert_ok(columns_open(&c, &setup, "b, a"));
+    assert_ok(columns_open(&c, &setup, "--with", "b, a"));
     for (uint32_t round = 0; round < 200; round++) {
         for (uint32_t i = 0; i < round * 7 % 31; i++, written++) {
             char line[600];
@@ -420,7 +451,7 @@ static void by_value__many_values__those_with_most_examples_and_the_others(void 
         struct by_value *by;
         scene_open(&s, with_weight ? weighted_text : plain_text);
         setup_csv(false, "c");
-        assert_ok(columns_open(&c, &setup, "c"));
+        assert_ok(columns_open(&c, &setup, "--with", "c"));
         assert_ok(by_value_open(&by, &s.g, c, TOLD));
         /* "b" and "a" are as many, and "b" is first; fewer have nothing;
          * each of the others is there 5 or 6 times. */
@@ -433,11 +464,12 @@ static void by_value__many_values__those_with_most_examples_and_the_others(void 
                 const uint32_t i = example % 100 < 2 ? example % 100 : example % 225 == 50 ? 2 : 3;
                 const float logit = (float)(example % 13) / 4 - 1.5f, label = (float)(example % 3 == 0),
                             weight = with_weight ? (float)(1 + example % 4) / 2 : 1;
+                const char *mark = example / 300 % 2 ? "\"" : ""; /* files may write a value with them, or without */
                 char line[32];
                 if (i < 3)
-                    snprintf(line, sizeof line, "%s", groups[i].value);
+                    snprintf(line, sizeof line, "%s%s%s", mark, groups[i].value, mark);
                 else
-                    snprintf(line, sizeof line, "v%u", example % VALUES);
+                    snprintf(line, sizeof line, "%sv%u%s", mark, example % VALUES, mark);
                 struct group *group = &groups[i];
                 put(c, line);
                 example_set(&s, b, logit, label, weight);
@@ -480,7 +512,7 @@ static void by_value_tell__few_values__a_line_each_and_no_others(void **state)
     struct by_value *by;
     scene_open(&s, plain_text);
     setup_csv(false, "c");
-    assert_ok(columns_open(&c, &setup, "c"));
+    assert_ok(columns_open(&c, &setup, "--with", "c"));
     assert_ok(by_value_open(&by, &s.g, c, 3));
     assert_string_equal(told(by, "none", LOG_TEXT), "");
     static const char *const values[] = {"x", "", "x", "y"};
@@ -630,11 +662,11 @@ static void eval__no_memory__says_so_fault(void **state)
     scene_open(&s, weighted_text);
     setup_csv(false, "c");
     log_open(LOG_TEXT, -1);
-    EACH_ALLOCATION_FAILS(columns_open(&c, &setup, "c"), columns_close(c));
+    EACH_ALLOCATION_FAILS(columns_open(&c, &setup, "--with", "c"), columns_close(c));
     EACH_ALLOCATION_FAILS(progressive_open(&p, &s.g, WINDOW, 4, NULL), progressive_close(p));
     example_set(&s, 0, 0, 1, 1);
     for (int64_t n = 0, is_over = 0; !is_over; n++) {
-        assert_ok(columns_open(&c, &setup, "c"));
+        assert_ok(columns_open(&c, &setup, "--with", "c"));
         fault_alloc_set(n);
         const status st = one_example(&s, c);
         is_over = !fault_alloc_end();
@@ -649,6 +681,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns__csv_with_names__texts_between_separators),
+        cmocka_unit_test(columns_marks_remove__csv__gives_the_value),
         cmocka_unit_test(columns__a_label_in_the_middle__may_be_lacking),
         cmocka_unit_test(columns__criteo__by_the_names_of_the_format),
         cmocka_unit_test(columns__lines_of_features__label_features_and_what_the_format_has),

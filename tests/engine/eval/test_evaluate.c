@@ -178,6 +178,27 @@ static void evaluate_measure_as__a_set__line_and_bins(void **state)
     opened_close(&o);
 }
 
+/* Figures of both kinds in turn: each text has its own. What is undefined is left out but for the loss. */
+static void evaluate_figures_text__of_both_kinds__each_has_its_own(void **state)
+{
+    (void)state;
+    static const struct figure_kind figures[] = {{.key = "one", .text = "one", .digits = 1},
+                                                 {.key = "two", .text = "two", .digits = 2, .of_known = true},
+                                                 {.key = "loss", .text = "loss", .digits = 3, .is_loss = true},
+                                                 {.key = "four", .text = "four", .digits = 0, .of_known = true},
+                                                 {.key = "five", .text = "five", .digits = 1}};
+    struct head head = {.figures = figures, .figure_count = 5, .values = {1, 2, 3, 4, 5, 6, 7}};
+    char text[100];
+    assert_string_equal(evaluate_figures_text(&head, false, text, sizeof text), "one 1.0, loss 3.000, five 5.0");
+    assert_string_equal(evaluate_figures_text(&head, true, text, sizeof text), "two 2.00, four 4");
+    head.values[0] = head.values[2] = head.values[3] = (double)NAN;
+    assert_string_equal(evaluate_figures_text(&head, false, text, sizeof text), "loss nan, five 5.0");
+    assert_string_equal(evaluate_figures_text(&head, true, text, sizeof text), "two 2.00");
+    assert_string_equal(evaluate_figures_text(&head, false, text, 6), "loss ");
+    head.figure_count = 0;
+    assert_string_equal(evaluate_figures_text(&head, false, text, sizeof text), "");
+}
+
 static void evaluate_measure__nothing_to_evaluate__says_why(void **state)
 {
     (void)state;
@@ -297,6 +318,7 @@ int main(void)
         cmocka_unit_test(evaluate_shares__by_the_text_that_is_read),
         cmocka_unit_test(evaluate_measure_as__a_set__event_with_heads_and_bins),
         cmocka_unit_test(evaluate_measure_as__a_set__line_and_bins),
+        cmocka_unit_test(evaluate_figures_text__of_both_kinds__each_has_its_own),
         cmocka_unit_test(evaluate_measure__nothing_to_evaluate__says_why),
         cmocka_unit_test(eval_feeds__sets__are_opened_and_measured_in_turn),
     };

@@ -367,6 +367,26 @@ static void pairs_check(const struct heads *heads, const struct plain_sums *all,
     assert_int_equal(heads->ranking->target_count, all->target_count);
 }
 
+/* Node 0 alone would compute the list of words, while other nodes have some of the stages. */
+static void evaluate_open__stages_on_nodes__ranks_no_words(void **state)
+{
+    (void)state;
+    struct setup s;
+    struct crew c;
+    struct feed *feed;
+    const struct exchange_stages stages = {.count = 2};
+    struct exchange exchange = {.node_count = 2, .stages = &stages};
+    const struct evaluate_options queries = {.paths = path_of("test"), .lines = READER_ALL};
+    pairs_put();
+    crew_make(&c, &s, PAIRS TOWERS);
+    c.options.exchange = &exchange;
+    assert_int_equal(evaluate_open(&c, &queries, &feed), ST_INVALID);
+    assert_non_null(strstr(status_message(), "the model ranks words, of which node 0 computes the list alone"));
+    c.options.exchange = NULL;
+    crew_close(&c);
+    setup_close(&s);
+}
+
 static void evaluate__pairs__recall_hit_rate_ndcg_without_what_is_excluded(void **state)
 {
     (void)state;
@@ -498,8 +518,9 @@ static void predict__pairs__best_words_of_each_user_once(void **state)
 
 #define KINDS 40u /* of items; FANS users, whose number says which they have */
 #define FANS  60u
-#define HISTORIES                                                                                                      \
-    "[data]\nformat = pairs\npath = train\nsparse = user, history\n[column history]\nids_max = 30\nkeys_of = item\n"   \
+#define HISTORIES(ids_max)                                                                                             \
+    "[data]\nformat = pairs\npath = train\nsparse = user, history\n[column history]\nids_max = " #ids_max              \
+    "\nkeys_of = item\n"                                                                                               \
     "[column item]\nvocabulary = items\n[vocabulary items]\ncolumn = item\n"                                           \
     "[candidates drawn]\nof = item\nnegatives = 3\nsampler = uniform\n"                                                \
     "[table u]\ndim = 5\ninit = normal 1\nunseen = init\n[table i]\ndim = 5\ninit = normal 1\nunseen = init\n"         \
@@ -511,10 +532,8 @@ static void predict__pairs__best_words_of_each_user_once(void **state)
 
 static bool fan_has(uint32_t u, uint32_t i) { return (u * 31 + i * 17) % 97 < 20; }
 
-/* Of a history that is the line's own: words of it are not new to its user. */
-static void predict__pairs_with_a_history__best_words_that_the_line_lacks(void **state)
+static void lines_lack_their_words(const char *model)
 {
-    (void)state;
     struct setup s;
     struct crew c;
     struct rank *rank;
@@ -530,7 +549,7 @@ static void predict__pairs_with_a_history__best_words_that_the_line_lacks(void *
         at += sprintf(at, "%s\n", u == 0 ? " i38 i39" : ""); /* all words occur */
     }
     file_put("train", text);
-    crew_make(&c, &s, HISTORIES);
+    crew_make(&c, &s, model);
     const struct evaluate_options lines = {.paths = path_of("train"), .lines = READER_ALL, .label_optional = true};
     plain_read_as(&c, &lines);
     assert_int_equal(plain.word_count, KINDS);
@@ -569,6 +588,15 @@ static void predict__pairs_with_a_history__best_words_that_the_line_lacks(void *
     plain_free();
     crew_close(&c);
     setup_close(&s);
+}
+
+/* Of a history that is the line's own: words of it are not new to its user, nor words for which
+ * it has no room. */
+static void predict__pairs_with_a_history__best_words_that_the_line_lacks(void **state)
+{
+    (void)state;
+    lines_lack_their_words(HISTORIES(30));
+    lines_lack_their_words(HISTORIES(1));
 }
 
 /* --- examples --------------------------------------------------------------------------------- */
@@ -742,6 +770,7 @@ int main(void)
         cmocka_unit_test(predict__pairs_with_a_history__best_words_that_the_line_lacks),
         cmocka_unit_test(evaluate__tokens__log_loss_and_hit_rates_over_all_words),
         cmocka_unit_test(rank_open__cutoffs__are_numbers_in_their_bounds),
+        cmocka_unit_test(evaluate_open__stages_on_nodes__ranks_no_words),
         cmocka_unit_test(rank_open__other_losses__rank_nothing),
         cmocka_unit_test(kernels__each_isa__agree_with_plain_loops),
     };

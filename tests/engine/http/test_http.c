@@ -324,16 +324,74 @@ static void http__many_requests_at_once__few_are_held(void **state)
 static void http__a_chunk_whose_length_has_no_end__is_closed(void **state)
 {
     (void)state;
-    static char endless[60001];
+    /* What comes before it: nothing; a whole chunk; one without the line end behind it; line ends alone. */
+    static const char *const before[] = {"", "5\r\nhello\r\n", "5\r\nhello", "1a\n%026d\n\n\r\n", "2\r\n\r\n\r\n"};
+    static char endless[40001], begin[512], chunks[256];
     struct http_options o = usual;
-    o.held_max = 1 << 20;
+    o.body_max = 1 << 20;
+    o.held_max = 4 << 20;
+    memset(endless, 'a', sizeof endless - 1);
+    for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
+        rig_open(&o);
+        int fd = client_open();
+        snprintf(chunks, sizeof chunks, before[i], 0);
+        snprintf(begin, sizeof begin, "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n%s", chunks);
+        begin[40] = 0; /* in the middle of the header's name */
+        client_send(fd, begin);
+        until(http_held_bytes(rig.http) > 0);
+        snprintf(begin, sizeof begin, "%s%s", "ing: chunked\r\n\r\n", chunks);
+        client_send(fd, begin);
+        client_send(fd, endless);
+        until(rig.gone_count == 1);
+        assert_int_equal(rig.asked_count, 0);
+        close(fd);
+        rig_close();
+    }
+}
+
+/* Sends a body's beginning, and then LARGE bytes without a line end, in pieces; answers what comes of it. */
+enum { LARGE = 200000, PIECE = 10000 };
+static void large_send(int fd, const char *begin, const char *end)
+{
+    static char piece[PIECE + 1];
+    char text[4096];
+    memset(piece, 'a', PIECE);
+    client_send(fd, begin);
+    for (int sent = 0; sent < LARGE; sent += PIECE) {
+        client_send(fd, piece);
+        until(http_held_bytes(rig.http) >= (size_t)sent + PIECE || rig.asked_count || rig.gone_count);
+    }
+    client_send(fd, end);
+    until(rig.asked_count == 1 || rig.gone_count);
+    assert_int_equal(rig.gone_count, 0);
+    assert_in_range(evbuffer_get_length(evhttp_request_get_input_buffer(rig.asked[0])), LARGE, LARGE + 40);
+    http_reply_text(rig.http, rig.asked[0], 200, "ok");
+    rig.asked_count = 0;
+    assert_true(client_receive(fd, text) > 0);
+}
+
+/* A large chunk, and a body of a known length, are not taken for a line: behind chunks and lines of every
+ * length, and in each request of a connection. */
+static void http__a_large_body_in_pieces__is_read(void **state)
+{
+    (void)state;
+    static const char *const before[] = {"", "5\r\nhello\r\n", "1\r\n1\r\n", "1a\n%026d\n",
+                                         "02\r\n\r\n\r\n\n5\nhello\n"};
+    char begin[512], chunks[256];
+    struct http_options o = usual;
+    o.body_max = 1 << 20;
+    o.held_max = 4 << 20;
     rig_open(&o);
     int fd = client_open();
-    client_send(fd, "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n");
-    memset(endless, 'a', sizeof endless - 1);
-    client_send(fd, endless);
-    until(rig.gone_count == 1);
-    assert_int_equal(rig.asked_count, 0);
+    for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
+        snprintf(chunks, sizeof chunks, before[i], 0);
+        snprintf(begin, sizeof begin, "POST / HTTP/1.1\r\nHost: h\r\n%sTransfer-Encoding: chunked\r\n\r\n%s%x\r\n",
+                 i % 2 ? "X: y\r\n" : "", chunks, LARGE);
+        large_send(fd, begin, i % 2 ? "\r\n0\r\nTrailer: t\r\n\r\n" : "0\r\n\r\n");
+        snprintf(begin, sizeof begin, "POST / HTTP/1.1\r\nHost: h\r\n%sContent-Length: %u\r\n\r\n",
+                 i % 2 ? "" : "X: y\r\n", LARGE);
+        large_send(fd, begin, "");
+    }
     close(fd);
     rig_close();
 }
@@ -570,6 +628,7 @@ int main(void)
         cmocka_unit_test(http__half_closed_with_requests__all_are_answered),
         cmocka_unit_test(http__many_requests_at_once__few_are_held),
         cmocka_unit_test(http__a_chunk_whose_length_has_no_end__is_closed),
+        cmocka_unit_test(http__a_large_body_in_pieces__is_read),
         cmocka_unit_test(http__what_comes_before_an_answer__is_read_behind_it),
         cmocka_unit_test(http__a_flood_before_an_answer__stays_in_the_socket),
         cmocka_unit_test(http_reply__a_code_without_a_name__is_an_error_of_the_server),

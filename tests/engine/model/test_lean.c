@@ -6,7 +6,9 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <xxhash.h>
 
+#include "engine/base/inputs.h"
 #include "engine/model/lean.h"
 #include "tests/engine/model/model_fixture.h"
 
@@ -98,7 +100,9 @@ static void lean__the_same_values__the_same_bytes(void **state)
     write_as(&model, LEAN_BF16);
     uint8_t *one = fixture_read(path, &one_bytes);
     fixture_model(&back, 0, 0);
+    assert_int_equal(inputs_spare(path), ST_OK);
     assert_ok(lean_load(&back, path)); /* rows in another order */
+    assert_int_equal(inputs_spare(path), ST_USAGE);
     write_as(&back, LEAN_BF16);
     uint8_t *other = fixture_read(path, &other_bytes);
     assert_int_equal(one_bytes, other_bytes);
@@ -107,6 +111,35 @@ static void lean__the_same_values__the_same_bytes(void **state)
     free(other);
     model_close(&back);
     model_close(&model);
+}
+
+/* A model that was never saved is called by its step, and a file without a name is refused. */
+static void lean__of_no_save__is_called_by_its_step(void **state)
+{
+    (void)state;
+    struct model model, back;
+    size_t bytes;
+    fixture_model(&model, 3, 20);
+    model.progress.step = 70;
+    assert_string_equal(model.tag, "");
+    write_as(&model, LEAN_F32);
+    fixture_model(&back, 0, 0);
+    assert_ok(lean_load(&back, path));
+    assert_string_equal(back.tag, "70");
+    model_close(&back);
+    model_close(&model);
+    uint8_t *data = fixture_read(path, &bytes);
+    uint8_t *header = data + fixture_graph.bytes, *checksum = header + 24, *tag = header + 88;
+    assert_memory_equal(tag, "70", 3);
+    *tag = 0;
+    memset(checksum, 0, 8);
+    const uint64_t sum = XXH3_64bits(header, bytes - fixture_graph.bytes);
+    memcpy(checksum, &sum, sizeof sum);
+    fixture_model(&back, 0, 0);
+    assert_int_equal(lean_read(&back, path, data, bytes), ST_INVALID);
+    assert_non_null(strstr(status_message(), "expected the tag of a save"));
+    model_close(&back);
+    free(data);
 }
 
 static void refused(const uint8_t *data, size_t bytes)
@@ -149,20 +182,22 @@ static void lean__rows_that_are_not_finite__are_refused(void **state)
 {
     (void)state;
     snprintf(path, sizeof path, "%s", fixture_path("nan"));
-    for (uint32_t kind = 0; kind < LEAN_STORE_COUNT; kind++) {
-        struct model model;
-        struct lean_written written;
-        float *span;
-        fixture_model(&model, 3, 5);
-        assert_ok(store_put(model.store, 0, 77, &span));
-        span[1] = kind ? NAN : INFINITY;
-        assert_int_equal(
-            lean_write(&model, &(struct lean_options){.path = path, .store = (enum lean_store)kind}, &written),
-            ST_INVALID);
-        assert_non_null(strstr(status_message(), "a row to be written has a value that is not finite"));
-        assert_int_equal(access(path, F_OK), -1);
-        model_close(&model);
-    }
+    const uint32_t dim = fixture_graph.tables[0].dim;
+    for (uint32_t kind = 0; kind < LEAN_STORE_COUNT; kind++)
+        for (uint32_t place = 0; place < dim; place++) {
+            struct model model;
+            struct lean_written written;
+            float *span;
+            fixture_model(&model, 3, 5);
+            assert_ok(store_put(model.store, 0, 77, &span));
+            span[place] = place % 2 ? NAN : INFINITY;
+            assert_int_equal(
+                lean_write(&model, &(struct lean_options){.path = path, .store = (enum lean_store)kind}, &written),
+                ST_INVALID);
+            assert_non_null(strstr(status_message(), "a row to be written has a value that is not finite"));
+            assert_int_equal(access(path, F_OK), -1);
+            model_close(&model);
+        }
 }
 
 static void lean__score_without_counters__is_refused(void **state)
@@ -182,6 +217,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lean__each_store__gives_back_what_it_can),
         cmocka_unit_test(lean__the_same_values__the_same_bytes),
+        cmocka_unit_test(lean__of_no_save__is_called_by_its_step),
         cmocka_unit_test(lean__damaged__is_refused),
         cmocka_unit_test(lean__rows_that_are_not_finite__are_refused),
         cmocka_unit_test(lean__score_without_counters__is_refused),

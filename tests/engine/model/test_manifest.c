@@ -14,6 +14,7 @@
 #include "engine/base/file.h"
 #include "engine/model/manifest.h"
 #include "tests/engine/fixture_files.h"
+#include "tests/fault_alloc.h"
 
 /* But for the version of the program. */
 static const char golden[] = "{\n  \"format\": \"heterps-model\",\n  \"version\": 7,\n  \"heterps\": \"%s\",\n"
@@ -422,6 +423,25 @@ static void manifest_read__ends__are_those_of_its_checksum(void **state)
     assert_message("m.json:");
 }
 
+static void manifest_make__no_memory_for_a_part_fault__leaves_nothing(void **state)
+{
+    (void)state;
+    FAULT_ALLOC_SKIP();
+    for (int64_t n = 0; n < 3; n++) {
+        struct manifest m;
+        fault_alloc_set(n);
+        const status st = manifest_make(&m, 2, 3);
+        assert_int_equal(fault_alloc_end(), n < 2);
+        assert_int_equal(st, n < 2 ? ST_MEMORY : ST_OK);
+        if (n < 2) {
+            assert_message("no memory for a manifest of 2 tables and 3 tensors");
+            assert_null(m.tables);
+            assert_null(m.tensors);
+        }
+        manifest_free(&m);
+    }
+}
+
 static int directory_make(void **state)
 {
     (void)state;
@@ -440,6 +460,7 @@ int main(void)
         cmocka_unit_test(manifest_read__the_golden_text__is_read_field_by_field),
         cmocka_unit_test(manifest_read__what_cannot_be__is_refused_by_its_place),
         cmocka_unit_test(manifest_read__older_versions__lack_what_came_later),
+        cmocka_unit_test(manifest_make__no_memory_for_a_part_fault__leaves_nothing),
         cmocka_unit_test(manifest_put__a_stream__comes_back),
         cmocka_unit_test(manifest_read__ends__are_those_of_its_checksum),
     };

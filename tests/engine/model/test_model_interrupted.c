@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -93,16 +94,32 @@ static void model_save__no_space_keeping_three__all_three_stay_fault(void **stat
 }
 
 /* Saves the two models in turn, first the one of that index, until it is killed:
- * at the latest with the test. */
-static void child_save(const struct model models[2], uint64_t first, const char *path, uint32_t keep)
+ * at the latest with the test. begun, in memory shared with the test, counts saves as they begin. */
+static void child_save(const struct model models[2], uint64_t first, const char *path, uint32_t keep, int *begun)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (uint64_t i = first;; i++) {
+        __atomic_add_fetch(begun, 1, __ATOMIC_RELEASE);
         if (model_save(&models[i % 2], &(struct model_save_options){.path = path, .keep = keep}, NULL) != ST_OK) {
             fprintf(stderr, "# the child cannot save: %s\n", status_message());
             _exit(1);
         }
     }
+}
+
+/* A count in memory that children share. Owned by the caller, for munmap. */
+static int *shared_count(void)
+{
+    int *count = mmap(NULL, sizeof *count, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(count != MAP_FAILED);
+    return count;
+}
+
+/* Waits for a child to begin its save of that number, and then a part of a save's time, by rand(). */
+static void wait_within(const int *begun, int number, long save_ns)
+{
+    while (__atomic_load_n(begun, __ATOMIC_ACQUIRE) < number) nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+    nanosleep(&(struct timespec){.tv_nsec = (long)((double)rand() / RAND_MAX * (double)save_ns)}, NULL);
 }
 
 static long nanoseconds_of_save(const struct model *model, const char *path)
@@ -122,17 +139,17 @@ static void model_save__killed_at_any_moment__a_whole_model_stays_crash(void **s
     fixture_model(&expected[0], 1, 200);
     fixture_model(&expected[1], 2, 300);
     save_new(path, 1, 200); /* in a claim of our own, which the children inherit */
-    long save_ns = nanoseconds_of_save(&expected[1], path) + nanoseconds_of_save(&expected[0], path);
-    if (save_ns > 400000000) save_ns = 400000000;
+    long save_ns = (nanoseconds_of_save(&expected[1], path) + nanoseconds_of_save(&expected[0], path)) / 2;
+    if (save_ns > 200000000) save_ns = 200000000;
     srand(1);
-    int seen[2] = {0}, which = 0;
+    int seen[2] = {0}, which = 0, *begun = shared_count();
     for (int i = 0; i < 50; i++) {
+        *begun = 0;
         pid_t child = fork();
         assert_true(child >= 0);
-        if (child == 0) child_save(expected, which == 0, path, 1);
-        /* Up to a save of each. */
-        struct timespec moment = {.tv_nsec = (long)((double)rand() / RAND_MAX * (double)save_ns)};
-        nanosleep(&moment, NULL);
+        if (child == 0) child_save(expected, which == 0, path, 1, begun);
+        /* Within the save of the other model, or within the one after it. */
+        wait_within(begun, 1 + i % 2, save_ns);
         /* While it saves, and after it was killed. */
         status during = load(&loaded, path);
         model_close(&loaded);
@@ -154,6 +171,7 @@ static void model_save__killed_at_any_moment__a_whole_model_stays_crash(void **s
     int count = 0;
     for (const char *name = fixture_names(path); name; name = strchr(name + 1, ' ')) count++;
     assert_int_equal(count, 5);
+    munmap(begun, sizeof *begun);
     model_close(&expected[0]);
     model_close(&expected[1]);
 }
@@ -167,16 +185,16 @@ static void model_save__killed_keeping_three__every_manifest_is_whole_crash(void
     fixture_model(&models[0], 1, 40);
     fixture_model(&models[1], 2, 60);
     for (uint64_t seed = 1; seed <= 3; seed++) save_kept(path, seed, 3);
-    long save_ns = 2 * (nanoseconds_of_save(&models[1], path) + nanoseconds_of_save(&models[0], path));
-    if (save_ns > 400000000) save_ns = 400000000;
+    long save_ns = (nanoseconds_of_save(&models[1], path) + nanoseconds_of_save(&models[0], path)) / 2;
+    if (save_ns > 100000000) save_ns = 100000000;
     srand(2);
-    int seen[8] = {0};
+    int seen[8] = {0}, *begun = shared_count();
     for (int i = 0; i < 40; i++) {
+        *begun = 0;
         pid_t child = fork();
         assert_true(child >= 0);
-        if (child == 0) child_save(models, 0, path, 3);
-        struct timespec moment = {.tv_nsec = (long)((double)rand() / RAND_MAX * (double)save_ns)};
-        nanosleep(&moment, NULL);
+        if (child == 0) child_save(models, 0, path, 3, begun);
+        wait_within(begun, 1 + i % 4, save_ns);
         assert_int_equal(kill(child, SIGKILL), 0);
         assert_int_equal(waitpid(child, NULL, 0), child);
         int count = assert_all_whole(path);
@@ -192,6 +210,7 @@ static void model_save__killed_keeping_three__every_manifest_is_whole_crash(void
     int count = 1;
     for (const char *name = fixture_names(path); *name; name++) count += *name == ' ';
     assert_int_equal(count, 1 + 3 * 4);
+    munmap(begun, sizeof *begun);
     model_close(&models[0]);
     model_close(&models[1]);
 }

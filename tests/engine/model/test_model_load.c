@@ -1,11 +1,13 @@
 /* What loading a save says of each way in which the graph is another: names, both sides'
- * values, the setting that differs. */
+ * values, the setting that differs; and rows that stay in files which go. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <cmocka.h>
+
+#include <pthread.h>
 
 #include "engine/base/log.h"
 #include "tests/engine/model/model_fixture.h"
@@ -99,10 +101,64 @@ static void model_load__another_graph__says_what_differs(void **state)
     }
 }
 
+/* --- rows that stay in the files --------------------------------------------------------------------- */
+
+#define MANY_ROWS 60000u
+
+/* Removes the save's files of rows, as a training that thins its saves does, once they are mapped. */
+static void *rows_remove(void *directory)
+{
+    static char maps[1 << 20];
+    char rows[512], path[1200];
+    snprintf(rows, sizeof rows, "%s/emb.10.rows", (const char *)directory);
+    for (int is_mapped = 0; !is_mapped;) {
+        FILE *file = fopen("/proc/self/maps", "r");
+        if (file == NULL) return NULL;
+        maps[fread(maps, 1, sizeof maps - 1, file)] = 0;
+        fclose(file);
+        is_mapped = strstr(maps, rows) != NULL;
+    }
+    const char *const names[] = {"emb.10.rows", "side.car.10.rows", "dense.10.safetensors"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "%s/%s", (const char *)directory, names[i]);
+        (void)unlink(path);
+    }
+    return NULL;
+}
+
+static void model_load__rows_in_files_that_go_meanwhile__are_read_all_the_same(void **state)
+{
+    (void)state;
+    struct model from, model;
+    pthread_t remover;
+    char path[256];
+    float span[64];
+    const uint64_t rows[] = {MANY_ROWS, MANY_ROWS};
+    const struct model_budget large = {.ram_bytes = (uint64_t)32 << 20};
+    snprintf(path, sizeof path, "%s", fixture_path("thinned"));
+    assert_ok(model_open(&from, &fixture_graph, &large));
+    model_init(&from);
+    fixture_fill(&from, 1, MANY_ROWS);
+    assert_ok(fixture_save(&from, path));
+    assert_ok(model_open(&model, &fixture_graph, &(struct model_budget){.ram_bytes = large.ram_bytes, .rows = rows}));
+    assert_int_equal(pthread_create(&remover, NULL, rows_remove, path), 0);
+    if (model_load(&model, path) != ST_OK) fail_msg("%s", status_message());
+    assert_int_equal(pthread_join(remover, NULL), 0);
+    for (uint32_t t = 0; t < 2; t++)
+        for (uint64_t row = 0; row < MANY_ROWS; row += MANY_ROWS / 7) {
+            const uint64_t key = store_key(from.store, t, row);
+            assert_ok(store_copy(model.store, t, &key, 1, span));
+            assert_memory_equal(span, store_span(from.store, t, row), fixture_graph.tables[t].dim * sizeof *span);
+        }
+    model_close(&model);
+    model_close(&from);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(model_load__another_graph__says_what_differs),
+        cmocka_unit_test(model_load__rows_in_files_that_go_meanwhile__are_read_all_the_same),
     };
     return cmocka_run_group_tests(tests, fixture_open, fixture_close) ? 1 : 0;
 }

@@ -147,9 +147,42 @@ static void model_dir_find__no_save_there__says_what_is_missing(void **state)
     assert_int_equal(hash, of_directory);
 }
 
+/* The files of a save that come from elsewhere, in memory; the tables are the manifest's, one by one. */
+static void model_saved_adopt__files_in_memory__are_the_save_of_their_tables(void **state)
+{
+    (void)state;
+    struct file_map admission[2] = {{0}};
+    struct model_saved from, s;
+    struct model_source source = {.name = "node 0", .admission = admission, .table_count = 2};
+    char path[512];
+    save_put();
+    assert_ok(model_saved_open(&from, fixture_path("saved")));
+    snprintf(path, sizeof path, "%s", fixture_path("saved/manifest.json"));
+    assert_ok(file_map_read(&source.manifest, path));
+    assert_ok(file_map_read(&source.dense, from.dense_path));
+    source.table_count = 3;
+    assert_int_equal(model_saved_adopt(&s, &source), ST_MISMATCH);
+    assert_message("node 0: it has 2 tables, the graph 3");
+    source.table_count = 2;
+    const uint8_t *dense = source.dense.data;
+    assert_ok(model_saved_adopt(&s, &source));
+    assert_ptr_equal(s.dense_map.data, dense);
+    assert_null(source.dense.data); /* taken */
+    for (uint32_t table = 0; table < 2; table++) {
+        assert_ptr_equal(s.rows[table].said, &s.manifest.tables[table]);
+        assert_string_equal(s.rows[table].said->name, from.manifest.tables[table].name);
+        assert_null(s.admission[table].path);
+    }
+    assert_non_null(strstr(s.dense_path, " of node 0"));
+    model_saved_close(&s);
+    file_map_close(&source.manifest);
+    model_saved_close(&from);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(model_saved_adopt__files_in_memory__are_the_save_of_their_tables),
         cmocka_unit_test(model_saved_verify__manifest_says_else__names_file_and_place),
         cmocka_unit_test(model_saved_note__every_file__is_an_input),
         cmocka_unit_test(model_dir_of__paths__lead_to_the_directory),

@@ -185,6 +185,59 @@ static void warm_start__table_that_counts__its_rows_begin_to_count(void **state)
     graph_close(&graph);
 }
 
+/* A graph's model whose emb begins from saved rows, of which every other one has no vector yet. */
+static void without_vectors_check(const char *assignment, bool stays_without)
+{
+    struct model from, model, fresh;
+    struct graph was, graph;
+    model_of(&was, &from, "emb.vector_score=2");
+    const uint32_t dim = was.tables[0].dim, rule_floats = graph_table_rule_floats(&was.tables[0]);
+    fixture_fill(&from, 1, 20);
+    for (uint64_t row = 0; row < 20; row++) {
+        float *span = store_span(from.store, 0, row);
+        for (uint32_t i = 1; i < dim && row % 2; i++) span[i] = 0;
+        row_counters_begin(span + rule_floats, row % 2 == 0);
+    }
+    assert_ok(fixture_save(&from, fixture_path("without")));
+    model_of(&graph, &model, assignment);
+    assert_ok(model_open(&fresh, &graph, &(struct model_budget){.ram_bytes = FIXTURE_RAM_BYTES}));
+    assert_ok(warm_start_told(&model, fixture_path("without")));
+    const struct graph_table *table = &graph.tables[0];
+    for (uint64_t row = 0; row < 20; row++) {
+        const uint64_t key = store_key(from.store, 0, row);
+        const float *saved_span = store_span(from.store, 0, row), *span = store_span(model.store, 0, row);
+        float begun[64] = {0};
+        assert_int_equal(store_key(model.store, 0, row), key);
+        const bool begins = row % 2 && !stays_without;
+        model_row_init(&fresh, 0, key, begun);
+        for (uint32_t i = 0; i < dim; i++) {
+            const float expected =
+                begins && i > 0 ? row_vector_get(table, begun, i) : row_vector_get(&was.tables[0], saved_span, i);
+            assert_true(row_vector_get(table, span, i) ==
+                        (table->store == TABLE_BF16 ? bf16_round(expected) : expected));
+        }
+        if (begins) assert_true(row_vector_get(table, span, 1) != 0);
+        if (table->life.counts)
+            assert_int_equal(row_counters_get(span + graph_table_rule_floats(table)).has_vector,
+                             row % 2 == 0 || !stays_without);
+    }
+    model_close(&fresh);
+    model_close(&model);
+    model_close(&from);
+    graph_close(&graph);
+    graph_close(&was);
+}
+
+static void warm_start__rows_without_a_vector__get_one_where_the_table_gives_it_at_once(void **state)
+{
+    (void)state;
+    without_vectors_check("emb.rows=1000", false);         /* counts, too, so whole rows come */
+    without_vectors_check("emb.init=uniform 0.25", false); /* counts nothing */
+    without_vectors_check("emb.optimizer=adagrad 0.1", false);
+    without_vectors_check("emb.store=bf16", false);
+    without_vectors_check("emb.vector_score=3", true);
+}
+
 /* --- an exported directory -------------------------------------------------------------------- */
 
 /* The row of a key; rows of an exported file come in the order of their keys. */
@@ -341,6 +394,7 @@ int main(void)
         cmocka_unit_test(warm_start__other_table_dim__its_rows_are_left),
         cmocka_unit_test(warm_start__other_optimizer__vectors_with_initial_state),
         cmocka_unit_test(warm_start__table_that_counts__its_rows_begin_to_count),
+        cmocka_unit_test(warm_start__rows_without_a_vector__get_one_where_the_table_gives_it_at_once),
         cmocka_unit_test(warm_start__exported_directory__values_and_vectors),
         cmocka_unit_test(warm_start__exported_in_part__takes_what_is_there),
         cmocka_unit_test(warm_start__damaged_file__is_refused_by_name_and_nothing_is_taken_fault),

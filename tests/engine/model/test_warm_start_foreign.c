@@ -8,6 +8,8 @@
 
 #include <math.h>
 
+#include "engine/base/inputs.h"
+#include "engine/model/warm_keys.h"
 #include "io/read/reader.h"
 #include "io/safetensors.h"
 #include "tests/engine/model/warm_start_test.h"
@@ -51,6 +53,7 @@ static void warm_start__foreign_file__float32_of_the_right_name_and_shape(void *
     assert_told("1 of 4 tensors; initial values: h1.weight (I16 there, not F32), y.weight (5 there, 5x1 here), "
                 "y.bias (absent), table emb (absent), table side.car (absent)\n");
     assert_told("not in the graph: somebody.else\n");
+    assert_int_equal(inputs_spare(fixture_path("foreign.safetensors")), ST_USAGE);
     model_close(&model);
     model_close(&fresh);
 }
@@ -102,6 +105,28 @@ static float param_at(const struct model *model, const char *name, uint32_t row,
 {
     const struct graph_tensor *t = tensor_named(model->graph, name);
     return model->param[t->offset + (size_t)row * t->stride + col];
+}
+
+/* Candidates have a name of their own, and keys of the column whose words they are. */
+static void warm_words_key__texts_of_candidates__may_name_either(void **state)
+{
+    (void)state;
+    static const char strings[] = "drawn\0item\0history", *const texts[] = {"blue", "drawn\tblue", "item\tblue",
+                                                                            "history\tblue", "user\tblue"};
+    static const struct graph_field fields[] = {{.name = 0, .column = 6, .seed = 7},
+                                                {.name = 11, .column = 11, .seed = 7}};
+    const struct graph graph = {.strings = strings, .fields = fields, .field_count = 2};
+    const uint64_t blue = reader_key(7, "blue", 4);
+    uint8_t serves[] = {1, 1};
+    for (int is_one = 0; is_one < 2; is_one++)
+        for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+            const struct warm_words words = {.graph = &graph, .seed = 7, .serves = is_one ? NULL : serves};
+            const bool is_whole = i == 0 || i == 4;
+            uint64_t key = 0;
+            const status st = warm_words_key(&words, "t.words.txt", 1, texts[i], strlen(texts[i]), &key);
+            assert_int_equal(st, is_whole && !is_one ? ST_INVALID : ST_OK);
+            if (st == ST_OK) assert_int_equal(key == blue, i < 4);
+        }
 }
 
 /* Refused, in these words, and the model is as it was. */
@@ -456,6 +481,7 @@ int main(void)
         cmocka_unit_test(warm_start__not_finite_as_a_float__is_refused_at_its_place),
         cmocka_unit_test(warm_start__each_order_of_a_weight__is_the_same_weight),
         cmocka_unit_test(warm_start__square_weight__is_transposed_if_it_is_said),
+        cmocka_unit_test(warm_words_key__texts_of_candidates__may_name_either),
         cmocka_unit_test(warm_start__rows_of_npy_files__keys_as_they_are_or_of_words),
         cmocka_unit_test(warm_start__other_names__by_a_map),
         cmocka_unit_test(warm_start__strict__neither_side_may_have_more),

@@ -93,6 +93,7 @@ struct setup {
     const char *disk_name;          /* of its directory; NULL: "disk"                           */
     uint64_t card_row_bytes;
     bool io_threads;
+    bool joins_lanes;            /* as a training does that has one stage on cores                      */
     struct reduce_options nodes; /* node_count 0: there is one */
 };
 
@@ -176,7 +177,9 @@ FIXTURE static status training_stages_place(struct training *t, struct reduce_op
                                            .plan = &t->plan,
                                            .node_count = nodes->node_count,
                                            .job_nodes = nodes->node_count,
-                                           .rank_of = ranks};
+                                           .rank_of = ranks,
+                                           .index = nodes->rank,
+                                           .has_waves = nodes->has_waves};
     TRY(stages_place(&t->stages, &options));
     for (uint32_t s = 0; s < t->plan.stage_count; s++)
         t->plan.stages[s].is_elsewhere = exchange_stage_lanes(&t->stages, s, nodes->rank).count == 0;
@@ -192,6 +195,7 @@ FIXTURE static status training_open_parts(struct training *t, const char *text, 
     char json[4096];
     while (set && set[set_count]) set_count++;
     TRY(graph_compile(&t->graph, "test.cfg", text, strlen(text), set, set_count, NULL));
+    if (setup->joins_lanes) graph_lanes_join(&t->graph, "test.cfg");
     TRY(ini_parse(&t->ini, "test.cfg", t->graph.text, t->graph.text_bytes));
     TRY(settings_read(&t->ini, &t->settings));
     TRY(schema_open(&t->schema, &t->graph, &t->settings));

@@ -75,22 +75,21 @@ static void session_replan__by_what_planning_finds__changes_stops_or_goes_on(voi
     }
 }
 
-/* Between nodes asp is none, and wsp needs whole nodes of one pipeline, without lanes. */
+/* Between nodes asp is none, and wsp needs nodes of one pipeline, without lanes. */
 static void sync_nodes_check__by_synchronisation__refused_with_what_to_do(void **state)
 {
     (void)state;
     static const struct {
         int sync;
         uint32_t pipelines;
-        bool by_stages, lanes;
+        bool lanes;
         const char *message; /* NULL: it is well */
     } cases[] = {
-        {SYNC_BSP, 2, true, true, NULL},
-        {SYNC_ASP, 1, false, false, "train.sync = asp is for one node only"},
-        {SYNC_WSP, 1, false, false, NULL},
-        {SYNC_WSP, 1, true, false, "train.sync = wsp makes each node a worker with all stages"},
-        {SYNC_WSP, 2, false, false, "train.pipelines = 2: on several nodes each node is one pipeline"},
-        {SYNC_WSP, 1, false, true, "--lanes divides every step between nodes; under train.sync = wsp"},
+        {SYNC_BSP, 2, true, NULL},
+        {SYNC_ASP, 1, false, "train.sync = asp is for one node only"},
+        {SYNC_WSP, 1, false, NULL},
+        {SYNC_WSP, 2, false, "train.pipelines = 2: on several nodes each node is one pipeline"},
+        {SYNC_WSP, 1, true, "--lanes divides every step between nodes; under train.sync = wsp"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         static struct settings settings;
@@ -98,7 +97,7 @@ static void sync_nodes_check__by_synchronisation__refused_with_what_to_do(void *
         settings.train_sync = (unsigned)cases[i].sync;
         settings.train_pipelines = cases[i].pipelines;
         const struct session_nodes nodes = {.lanes = cases[i].lanes ? "3,5" : NULL};
-        const status st = sync_nodes_check(&settings, &nodes, cases[i].by_stages);
+        const status st = sync_nodes_check(&settings, &nodes);
         if (st != (cases[i].message ? ST_USAGE : ST_OK)) fail_msg("case %zu: %d", i, st);
         if (cases[i].message) assert_message(cases[i].message);
     }

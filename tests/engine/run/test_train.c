@@ -221,6 +221,13 @@ static void train_run__resumed_at_its_end__trains_nothing_and_says_so(void **sta
     assert_string_equal(event_steps(&o, "eval"), "10");
     assert_non_null(strstr(event_text(&o, "warning", "text"), "nothing to train"));
     opened_close(&o);
+    /* by the same command: it has come to its end, as expected */
+    const struct train_options again = {.out = out, .resume = out, .is_again = true, .eval = eval_sets_of(eval_path)};
+    assert_ok(trained(&o, &again, NULL));
+    assert_string_equal(event_steps(&o, "checkpoint"), "");
+    assert_string_equal(event_steps(&o, "eval"), "10");
+    assert_string_equal(event_steps(&o, "warning"), "");
+    opened_close(&o);
 }
 
 /* What one who follows a training hears, and in which order: begun, the rest, ending. */

@@ -7,6 +7,8 @@
 
 #include <cmocka.h>
 
+#include <fcntl.h>
+
 #include "tests/engine/run/train_fixture.h"
 
 /* Where a bound has ended a pass together with its data, the resumed run sees that the pass is whole. */
@@ -107,6 +109,57 @@ static void train_run__resumed_after_a_pass__evaluates_it_once(void **state)
     opened_close(&o);
 }
 
+/* The evaluation at the end follows the save, and may find the best model: a run that goes on from the save
+ * does not look for that model elsewhere. */
+static void train_run__best_is_newer_than_the_save__is_not_missed(void **state)
+{
+    (void)state;
+    static const char *const two[] = {"train.stop=logloss", "train.optimizer=adam 1e-4", "train.epochs=2", NULL},
+                             *const three[] = {"train.stop=logloss", "train.optimizer=adam 1e-4", "train.epochs=3",
+                                               NULL};
+    const struct eval_sets sets = eval_sets_of(eval_path);
+    struct opened o;
+    char out[256], best[300], other[256];
+    snprintf(out, sizeof out, "%s", fixture_path("newer"));
+    snprintf(best, sizeof best, "%s/best", out);
+    snprintf(other, sizeof other, "%s", fixture_path("newer.other"));
+    assert_ok(trained(&o, &(struct train_options){.out = out, .eval = sets}, two));
+    assert_string_equal(event_steps(&o, "eval"), "10 20");
+    opened_close(&o);
+    assert_int_equal(saved_progress(best).step, 20);
+    assert_ok(trained(&o, &(struct train_options){.out = other, .resume = out, .eval = sets}, three));
+    assert_non_null(strstr(event_text(&o, "warning", "text"), "the best model so far, of step 10, is not in "));
+    opened_close(&o);
+    assert_ok(trained(&o, &(struct train_options){.out = out, .resume = out, .eval = sets}, three));
+    assert_string_equal(event_steps(&o, "eval"), "20 30");
+    assert_string_equal(event_steps(&o, "warning"), "");
+    opened_close(&o);
+}
+
+/* Held-out lines cannot be read from a stream beside the others: training says so, and does not take the
+ * stream's bytes for the first line of what is held out. */
+static void train_run__held_out_lines_of_a_pipe__are_refused(void **state)
+{
+    (void)state;
+    enum { BYTES = 1 << 19 };
+    static const char *const set[] = {"data.eval_fraction=0.99", NULL};
+    static char text[BYTES], path[64];
+    int ends[2], file = open(data_path, O_RDONLY | O_CLOEXEC);
+    struct opened o;
+    assert_true(file >= 0 && pipe2(ends, O_CLOEXEC) == 0 && fcntl(ends[1], F_SETPIPE_SZ, BYTES) >= BYTES);
+    const ssize_t bytes = read(file, text, sizeof text);
+    assert_true(bytes > 0);
+    for (size_t sent = 0; sent + (size_t)bytes <= BYTES; sent += (size_t)bytes)
+        assert_int_equal(write(ends[1], text, (size_t)bytes), bytes);
+    close(ends[1]);
+    snprintf(path, sizeof path, "/dev/fd/%d", ends[0]);
+    assert_int_equal(trained(&o, &(struct train_options){.data = path}, set), ST_INVALID);
+    assert_non_null(strstr(status_message(), "can be read once, but data.eval_fraction = 0.99 holds lines of it out"));
+    opened_close(&o);
+    close(ends[0]);
+    close(file);
+}
+
 /* A new pass over other data has bounds and a length of its own. */
 static void train_run__continued__counts_steps_and_passes_from_there(void **state)
 {
@@ -147,6 +200,8 @@ int main(void)
         cmocka_unit_test(train_run__steps_max_within_the_last_pass__knows_no_length_of_a_pass),
         cmocka_unit_test(train_run__best_after_a_pass__knows_the_length_of_a_pass),
         cmocka_unit_test(train_run__resumed_after_a_pass__evaluates_it_once),
+        cmocka_unit_test(train_run__best_is_newer_than_the_save__is_not_missed),
+        cmocka_unit_test(train_run__held_out_lines_of_a_pipe__are_refused),
         cmocka_unit_test(train_run__continued__counts_steps_and_passes_from_there),
     };
     return cmocka_run_group_tests(tests, group_open, session_fixture_close) ? 1 : 0;

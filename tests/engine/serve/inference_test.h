@@ -6,15 +6,16 @@
 
 static const struct reader_column inference_dense[] = {{.name = "age"}},
                                   inference_field[] = {{.name = "job", .ids_max = 3}};
-static const struct setup inference_setup = {.settings = {.data_format = DATA_CSV, .serve_body = 4096},
-                                             .schema.reader = {.example = {.dense_count = 1, .field_count = 1},
-                                                               .dense = inference_dense,
-                                                               .field = inference_field,
-                                                               .separator = ',',
-                                                               .list_separator = '|',
-                                                               .has_header = true,
-                                                               .has_quotes = true,
-                                                               .columns = ""}};
+static const struct setup inference_setup = {
+    .settings = {.data_format = DATA_CSV, .serve_body = 4096, .serve_values = 2048},
+    .schema.reader = {.example = {.dense_count = 1, .field_count = 1},
+                      .dense = inference_dense,
+                      .field = inference_field,
+                      .separator = ',',
+                      .list_separator = '|',
+                      .has_header = true,
+                      .has_quotes = true,
+                      .columns = ""}};
 
 #define INFERENCE_OUTPUTS 3u
 /* A number, three numbers, and up to two texts. */

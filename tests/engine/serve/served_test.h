@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 
 #include "engine/base/log.h"
+#include "engine/model/lean.h"
 #include "engine/model/model.h"
 #include "engine/serve/serve.h"
 #include "io/store/store_rows.h"
@@ -25,7 +26,7 @@ static const char served_text[] = "[model]\nname = line\n"
                                   "[fc y]\ninput = x\nunits = 1\n"
                                   "[loss bce]\ninput = y\nlabel = label\n"
                                   "[train]\nbatch = 8\noptimizer = sgd 0.01\n"
-                                  "[serve]\nbody = 4KiB\nwait = 0.1\n"
+                                  "[serve]\nbody = 4KiB\nwait = 0.1\nvalues = 40\n"
                                   "[store]\nram = 1MiB\n";
 
 struct served_weights {
@@ -41,28 +42,46 @@ FIXTURE static void served_compile(struct graph *graph, const char *name, const 
     assert_ok(graph_write(graph, fixture_path(name)));
 }
 
-/* Saves a model with these weights, and two rows, as that step. */
-FIXTURE static void served_save(const char *directory, uint64_t step, struct served_weights w)
+/* A model with these weights, and two rows, after that step. */
+FIXTURE static void served_make(struct graph *graph, struct model *model, uint64_t step, struct served_weights w)
 {
-    struct graph graph;
-    struct model model;
     float *span;
-    served_compile(&graph, "line.bin", NULL);
-    assert_ok(model_open(&model, &graph, &(struct model_budget){.ram_bytes = 1 << 20}));
-    model_init(&model);
-    for (uint32_t i = 0; i < graph.tensor_count; i++) {
-        const struct graph_tensor *t = &graph.tensors[i];
-        float *at = model.param + t->offset;
+    served_compile(graph, "line.bin", NULL);
+    assert_ok(model_open(model, graph, &(struct model_budget){.ram_bytes = 1 << 20}));
+    model_init(model);
+    for (uint32_t i = 0; i < graph->tensor_count; i++) {
+        const struct graph_tensor *t = &graph->tensors[i];
+        float *at = model->param + t->offset;
         if (t->kind != TENSOR_PARAM) continue;
         if (t->rows * t->cols == 1)
             at[0] = w.c;
         else
             at[0] = w.a, at[1] = w.b;
     }
-    for (uint64_t key = 1; key <= 2; key++) assert_ok(store_insert(model.store, 0, key, &span));
-    model.progress.step = step;
+    for (uint64_t key = 1; key <= 2; key++) assert_ok(store_insert(model->store, 0, key, &span));
+    model->progress.step = step;
+}
+
+/* Saves it in a directory. */
+FIXTURE static void served_save(const char *directory, uint64_t step, struct served_weights w)
+{
+    struct graph graph;
+    struct model model;
+    served_make(&graph, &model, step, w);
     assert_ok(model_dir_check(&graph, directory));
     assert_ok(model_save(&model, &(struct model_save_options){.path = directory, .keep = 3}, NULL));
+    model_close(&model);
+    graph_close(&graph);
+}
+
+/* Exports it into a file. */
+FIXTURE static void served_export(const char *path, uint64_t step, struct served_weights w)
+{
+    struct graph graph;
+    struct model model;
+    struct lean_written written;
+    served_make(&graph, &model, step, w);
+    assert_ok(lean_write(&model, &(struct lean_options){.path = path}, &written));
     model_close(&model);
     graph_close(&graph);
 }

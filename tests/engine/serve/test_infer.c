@@ -84,6 +84,22 @@ static void infer__wrong_requests__say_what_is_wrong(void **state)
                  NULL);
 }
 
+/* Three columns and an output: ten examples have 40 values, as many as serve.values lets a request have. */
+static void infer__more_values_than_a_request_may_have__is_refused(void **state)
+{
+    (void)state;
+    served_check(served_ask(&server, INFER, "",
+                            "{\"inputs\":[{\"name\":\"a\",\"datatype\":\"INT8\",\"shape\":[10],"
+                            "\"data\":[0,0,0,0,0,0,0,0,0,0]}]}"),
+                 200, NULL, NULL);
+    served_check(served_ask(&server, INFER, "",
+                            "{\"inputs\":[{\"name\":\"a\",\"datatype\":\"INT8\",\"shape\":[11],"
+                            "\"data\":[0,0,0,0,0,0,0,0,0,0,0]}]}"),
+                 413, "Content-Type: application/json\r\n",
+                 "{\"error\":\"a request has at most serve.values = 40 values, this one 44: 11 examples of 4, "
+                 "those of all columns and outputs; send fewer examples at once\"}\n");
+}
+
 /* The request's JSON ends where its header says; the answer's likewise, and floats are behind it. */
 static void infer__binary_tensors__are_behind_the_json(void **state)
 {
@@ -120,6 +136,7 @@ int main(void)
         cmocka_unit_test(infer__nothing_there__is_an_error_of_the_protocol),
         cmocka_unit_test(infer__numbers__are_answered_by_numbers),
         cmocka_unit_test(infer__wrong_requests__say_what_is_wrong),
+        cmocka_unit_test(infer__more_values_than_a_request_may_have__is_refused),
         cmocka_unit_test(infer__binary_tensors__are_behind_the_json),
     };
     return cmocka_run_group_tests(tests, server_open, server_close) ? 1 : 0;

@@ -135,11 +135,12 @@ static void inference__wrong_requests__are_told(void **state)
     fails(REQUEST(INPUT("job", "BYTES", "[1]", BINARY(5))), "\2\0\0\0a", 5, "end in the middle of a text");
     fails(REQUEST(INPUT("job", "BYTES", "[2]", BINARY(5))), "\1\0\0\0a", 5, "end in the middle of a text");
     fails(REQUEST(INPUT("job", "BYTES", "[1]", BINARY(6))), "\1\0\0\0ab", 6, "go on behind its last text");
-    fails(REQUEST(INPUT("job", "BYTES", "[2147483647]", BINARY(0))), NULL, 0, "end in the middle of a text");
+    fails(REQUEST(INPUT("job", "BYTES", "[340]", BINARY(0))), NULL, 0, "end in the middle of a text");
     fails("{\"outputs\":[{\"name\":\"x\"}],\"inputs\":[" INPUT("age", "FP32", "[1]", "\"data\":[1]") "]}", NULL, 0,
           "output x: the model predicts nothing");
-    static char many[9000] = "{\"inputs\":[{\"name\":\"age\",\"datatype\":\"FP32\",\"shape\":[3000],\"data\":[1";
-    for (size_t i = 1; i < 3000; i++) strcat(many, ",1");
+    static char many[9000] =
+        "{\"inputs\":[{\"name\":\"age\",\"datatype\":\"INT64\",\"shape\":[340],\"data\":[123456789012";
+    for (size_t i = 1; i < 340; i++) strcat(many, ",123456789012");
     strcat(many, "]}]}");
     fails(many, NULL, 0, "more than serve.body = 4096 bytes");
     static char large[INFERENCE_JSON_BYTES + 2];
@@ -228,6 +229,33 @@ static int close_lines(void **state)
     return 0;
 }
 
+/* A list of three keys, an absent number, and two outputs of four numbers together: 8 values an example, of
+ * which 256 have 2048. Only shapes are looked at. */
+static void inference__more_values_than_the_bound__is_full(void **state)
+{
+    (void)state;
+    static const uint8_t ones[3 * 512] = {1};
+    struct inference in;
+    for (uint32_t examples = 255; examples <= 257; examples++)
+        for (int all = 0; all < 2; all++) {
+            char json[512];
+            snprintf(json, sizeof json,
+                     "{\"inputs\":[{\"name\":\"job\",\"datatype\":\"INT8\",\"shape\":[%u,3],\"parameters\":"
+                     "{\"binary_data_size\":%u}}]%s}",
+                     examples, 3 * examples, all ? "" : ",\"outputs\":[{\"name\":\"bce\"}]");
+            const status st = read_body(&in, json, ones, 3 * examples);
+            if (st != (all && examples == 257 ? ST_FULL : ST_OK)) fail_msg("%u: %s", examples, status_message());
+            if (st == ST_FULL)
+                assert_non_null(strstr(status_message(), "at most serve.values = 2048 values, this one 2056: "
+                                                         "257 examples of 8"));
+            if (st == ST_FULL) assert_int_equal(evbuffer_get_length(to), 0);
+            inference_free(&in);
+        }
+    static const char most[] = REQUEST(INPUT("job", "BYTES", "[2147483647,65536]", BINARY(0)));
+    assert_int_equal(read_body(&in, most, NULL, 0), ST_FULL);
+    inference_free(&in);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -235,6 +263,7 @@ int main(void)
         cmocka_unit_test(inference__binary__becomes_lines),
         cmocka_unit_test(inference__wrong_requests__are_told),
         cmocka_unit_test(inference__lines__become_tensors),
+        cmocka_unit_test(inference__more_values_than_the_bound__is_full),
     };
     return cmocka_run_group_tests(tests, open_lines, close_lines) ? 1 : 0;
 }

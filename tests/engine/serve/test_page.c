@@ -89,7 +89,9 @@ static void page_figures__what_was_asked__is_counted(void **state)
     served_has(page, "<dt>Requests answered</dt><dd><strong>2</strong>0 wait</dd>");
     served_has(page, "<dt>Examples computed</dt><dd><strong>4</strong>in 2 micro-batches; 1 malformed line</dd>");
     served_has(page, "<dt>Half are answered</dt><dd><strong>≤ ");
-    served_has(page, "<strong>1</strong>of 16384</dd>");
+    served_has(page, "<dt>99 of 100</dt><dd><strong>≤ ");
+    served_has(page, "<dt>Connections</dt><dd><strong>1</strong>of 16384</dd>");
+    served_has(page, "<dt>Memory</dt><dd><strong>");
     served_has(page, "</strong>0 B of requests and answers</dd>");
     served_has(page, "<body class=\"frame\">\n<main>\n<dl class=\"facts\">\n<div><dt>");
     served_has(page, "</div>\n</dl>\n</main>\n</body>\n</html>\n");

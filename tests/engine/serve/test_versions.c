@@ -131,6 +131,24 @@ static void versions__a_new_save__is_taken_unless_one_is_held(void **state)
     assert_int_equal(served_end(&follows) | served_end(&holds) | served_end(&asked), 0);
 }
 
+/* An exported file is one version, called by its step, without older ones; one in its place
+ * is taken by itself. */
+static void versions__an_exported_file__is_taken_anew_when_it_is_replaced(void **state)
+{
+    (void)state;
+    char file[512];
+    snprintf(file, sizeof file, "%s", fixture_path("line.lean"));
+    served_export(file, 5, served_weights_old);
+    struct running r = start(file);
+    is_at(&r, "\"version\":\"5\",\"held\":false,\"older\":[]", OLD);
+    served_check(served_ask(&r, "POST /predict", "", ASK), 200, "Heterps-Version: 5\r\n", OLD);
+    served_check(served_ask(&r, "POST /version", "", "4"), 409, NULL, NULL);
+    served_export(file, 6, served_weights_new);
+    for (int i = 0; i < 500 && strstr(served_ask(&r, "POST /predict", "", ASK), OLD); i++) usleep(20000);
+    is_at(&r, "\"version\":\"6\",\"held\":false,\"older\":[]", NEW);
+    assert_int_equal(served_end(&r), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -139,6 +157,7 @@ int main(void)
         cmocka_unit_test(version_post__no_such_save__the_newest_is_taken_all_the_same),
         cmocka_unit_test(version_post__names_as_long_as_they_may_be__are_read),
         cmocka_unit_test(versions_counts__after_a_change__are_of_all_versions),
+        cmocka_unit_test(versions__an_exported_file__is_taken_anew_when_it_is_replaced),
         cmocka_unit_test(versions__a_new_save__is_taken_unless_one_is_held),
     };
     return cmocka_run_group_tests(tests, served_open, served_close) ? 1 : 0;

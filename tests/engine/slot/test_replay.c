@@ -124,6 +124,50 @@ static void replay__steps__are_those_of_the_front_in_turn(void **state)
     }
 }
 
+static void replay__keys_with_values__have_them(void **state)
+{
+    (void)state;
+    static const char text[] = "[data]\nformat = libsvm\nsparse = features\nids_max = 2\n[table t]\ndim = 2\n"
+                               "[embedding e]\ntable = t\ninput = sparse\n[fc o]\ninput = e\nunits = 1\n"
+                               "[loss l]\ninput = o\n[train]\nbatch = 4\nmicro = 4\n";
+    struct graph g;
+    struct ini ini;
+    struct settings settings;
+    struct schema schema;
+    struct replay r;
+    struct arena arena;
+    struct micro_batch m;
+    bool is_end;
+    const char *path = fixture_path("data.svm");
+    FILE *file = fopen(path, "w");
+    for (uint32_t row = 0; row < 8; row++) fprintf(file, "1 3:%u.5 9:%u.25\n", row, row);
+    fclose(file);
+    assert_ok(graph_compile(&g, "m.cfg", text, sizeof text - 1, NULL, 0, NULL));
+    assert_ok(ini_parse(&ini, "m.cfg", g.text, g.text_bytes));
+    assert_ok(settings_read(&ini, &settings));
+    assert_ok(schema_open(&schema, &g, &settings));
+    const struct reader_options o = {.format = READER_LIBSVM, .paths = path, .schema = schema.reader, .part = "reader"};
+    assert_ok(replay_open(&r, &g, &o, 2));
+    assert_ok(arena_open(&arena, "test", micro_batch_bytes(graph_batch(&g), graph_example(&g))));
+    micro_batch_place(&m, &arena, graph_batch(&g), graph_example(&g));
+    assert_ok(reader_start(&r.reader, 1));
+    for (uint32_t step = 0; step < 3; step++) {
+        micro_batch_clear(&m);
+        assert_ok(reader_fill(&r.reader, &m, 4, &is_end));
+        assert_int_equal(m.key_count, 8);
+        for (uint32_t k = 0; k < 8; k++) {
+            const uint32_t row = step % 2 * 4 + k / 2;
+            assert_true(m.value[k] == (float)row + (k % 2 ? 0.25f : 0.5f));
+        }
+    }
+    arena_close(&arena);
+    replay_close(&r);
+    schema_close(&schema);
+    ini_free(&ini);
+    graph_close(&g);
+    unlink(path);
+}
+
 static void replay_open__less_than_a_step__is_refused(void **state)
 {
     (void)state;
@@ -150,6 +194,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(replay__steps__are_those_of_the_front_in_turn),
+        cmocka_unit_test(replay__keys_with_values__have_them),
         cmocka_unit_test(replay_open__less_than_a_step__is_refused),
     };
     return cmocka_run_group_tests(tests, group_open, group_close) ? 1 : 0;

@@ -182,6 +182,61 @@ static void row_numbers_find__rows_of_other_steps__only_the_steps_own(void **sta
     arena_close(&arena);
 }
 
+/* Keys without a row among those that have one: each has a number of its own and nobody's span.
+ * The others keep their numbers and counts. */
+static void step_rows_add__keys_without_a_row__are_nobodys_in_each_micro_batch(void **state)
+{
+    (void)state;
+    enum { COUNT = 4, FLOATS = 8 };
+    const struct step_rows_wants wants = {.shows = true, .nobody_floats = FLOATS};
+    static const uint32_t row[MICROS][COUNT] = {
+        {ROW_NONE, 5, ROW_NONE, 6}, {6, ROW_NONE, 7, ROW_NONE}, {5, 6, 7, ROW_NONE}, {ROW_NONE, 8, 5, 7}};
+    static const uint32_t number[MICROS][COUNT] = {{0, 1, 2, 3}, {3, 4, 5, 6}, {1, 3, 5, 7}, {8, 9, 1, 5}};
+    static const uint32_t after[MICROS] = {4, 7, 8, 10}, begin[COUNT + 1] = {0, 2, 3, 7, 12};
+    struct layout sum = {0};
+    struct arena arena;
+    struct row_numbers numbers;
+    struct step_rows rows;
+    step_rows_layout(NULL, &sum, MICROS * COUNT, wants);
+    row_numbers_layout(NULL, &sum, MICROS * COUNT, MICROS);
+    assert_int_equal(arena_open(&arena, "rows", sum.bytes), ST_OK);
+    struct layout place = {.arena = &arena};
+    step_rows_layout(&rows, &place, MICROS * COUNT, wants);
+    row_numbers_layout(&numbers, &place, MICROS * COUNT, MICROS);
+    assert_non_null(rows.nobody);
+    for (uint32_t step = 0; step < 2; step++) {
+        uint32_t shows[MICROS * COUNT] = {0};
+        step_rows_begin(&numbers, &rows);
+        for (uint32_t micro = 0; micro < MICROS; micro++) {
+            struct uniques q;
+            float scratch[COUNT] = {0};
+            for (uint32_t u = 0; u < COUNT; u++) {
+                q.row[u] = row[micro][u];
+                q.span[u] = row[micro][u] == ROW_NONE ? NULL : &spans[row[micro][u]];
+                q.occurrence_begin[u] = begin[u];
+            }
+            q.occurrence_begin[COUNT] = begin[COUNT];
+            q.table = (struct ticket_table){.unique_count = COUNT,
+                                            .row = q.row,
+                                            .span = q.span,
+                                            .occurrence_begin = q.occurrence_begin,
+                                            .step_row = q.step_row,
+                                            .lane_row = q.lane_row,
+                                            .scratch = scratch};
+            step_rows_add(&numbers, &rows, &q.table, 0);
+            assert_int_equal(rows.row_count, after[micro]);
+            assert_memory_equal(q.step_row, number[micro], sizeof number[micro]);
+            for (uint32_t u = 0; u < COUNT; u++) {
+                const uint32_t at = number[micro][u];
+                assert_ptr_equal(rows.span[at], row[micro][u] == ROW_NONE ? rows.nobody : &spans[row[micro][u]]);
+                shows[at] += begin[u + 1] - begin[u];
+                if (row[micro][u] != ROW_NONE) assert_int_equal(rows.occurrence_count[at], shows[at]);
+            }
+        }
+    }
+    arena_close(&arena);
+}
+
 /* --- micro-batches of several lanes ------------------------------------------------------------- */
 
 #define JOINED   3u
@@ -331,6 +386,7 @@ int main(void)
         cmocka_unit_test(step_rows_add_joined__random_steps__keys_have_their_lanes_rows),
         cmocka_unit_test(step_rows_add__random_steps__number_rows_as_they_first_occur),
         cmocka_unit_test(step_rows_begin__stamps_run_out__begins_anew),
+        cmocka_unit_test(step_rows_add__keys_without_a_row__are_nobodys_in_each_micro_batch),
         cmocka_unit_test(row_numbers_find__rows_of_other_steps__only_the_steps_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;

@@ -16,7 +16,7 @@ static status name_add(void *to, const char *text, size_t bytes)
 static const char *names_of(const char *list)
 {
     listed[0] = 0;
-    assert_ok(column_names_each(list, name_add, listed));
+    assert_ok(column_names_each("data.columns", list, name_add, listed));
     return listed;
 }
 
@@ -63,19 +63,19 @@ static void column_names_each__nothing_or_too_long_or_a_failure__ends_it(void **
     (void)state;
     char longest[COLUMN_NAME_BYTES_MAX + 2];
     listed[0] = 0;
-    assert_int_equal(column_names_each("a, ,b", name_add, listed), ST_INVALID);
+    assert_int_equal(column_names_each("data.columns", "a, ,b", name_add, listed), ST_INVALID);
     assert_non_null(strstr(status_message(), "found nothing for column 2"));
-    assert_int_equal(column_names_each("", name_add, listed), ST_INVALID);
-    assert_int_equal(column_names_each("a1..a2,", name_add, listed), ST_INVALID);
+    assert_int_equal(column_names_each("data.columns", "", name_add, listed), ST_INVALID);
+    assert_int_equal(column_names_each("data.columns", "a1..a2,", name_add, listed), ST_INVALID);
     assert_non_null(strstr(status_message(), "found nothing for column 3"));
     memset(longest, 'x', sizeof longest);
     longest[COLUMN_NAME_BYTES_MAX + 1] = 0;
-    assert_int_equal(column_names_each(longest, name_add, listed), ST_INVALID);
+    assert_int_equal(column_names_each("data.columns", longest, name_add, listed), ST_INVALID);
     assert_non_null(strstr(status_message(), "at most 4096 bytes"));
     longest[COLUMN_NAME_BYTES_MAX] = 0;
     int count = 0;
-    assert_ok(column_names_each(longest, second_fails, &count));
-    assert_int_equal(column_names_each("b1..b4", second_fails, &count), ST_FULL);
+    assert_ok(column_names_each("data.columns", longest, second_fails, &count));
+    assert_int_equal(column_names_each("data.columns", "b1..b4", second_fails, &count), ST_FULL);
     assert_int_equal(count, 1 + 2);
 }
 

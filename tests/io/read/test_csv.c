@@ -331,6 +331,28 @@ static void csv_parse__labels__are_numbers_texts_or_words(void **state)
     test_read_close(&r);
 }
 
+static void csv_parse__line_left_out__is_counted_once(void **state)
+{
+    (void)state;
+    struct test_read r;
+    struct reader_options options = csv_options();
+    const struct reader_column of_words[] = {{.name = "label", .vocabulary = 0}, {.name = "second", .vocabulary = 0}};
+    options.schema.example.label_count = 2;
+    options.schema.label = of_words;
+    options.schema.vocabulary = words;
+    options.schema.vocabulary_count = 1;
+    options.schema.example.has_weight = true;
+    options.schema.weight = "w";
+    options.bad_skip = true;
+    /* Two labels that are no words; one that is none, in a line that is malformed, too. */
+    assert_ok(test_read(
+        &r, options, "w,age,hours,work,tags,label,second\n1,1,1,a,b,cow,cow\n-1,1,1,a,b,cow,dog\n1,1,1,a,b,cat,dog\n"));
+    assert_int_equal(r.m.example_count, 1);
+    assert_int_equal(r.counts.unknown_count, 1);
+    assert_int_equal(r.counts.bad_count, 1);
+    test_read_close(&r);
+}
+
 static void csv_parse__weight_and_group__come_from_their_columns(void **state)
 {
     (void)state;
@@ -615,6 +637,7 @@ int main(void)
         cmocka_unit_test(csv_parse__words__are_the_only_keys),
         cmocka_unit_test(csv_parse__candidates__begin_with_the_columns_word),
         cmocka_unit_test(csv_parse__labels__are_numbers_texts_or_words),
+        cmocka_unit_test(csv_parse__line_left_out__is_counted_once),
         cmocka_unit_test(csv_parse__weight_and_group__come_from_their_columns),
         cmocka_unit_test(csv_parse__no_label__is_read_where_it_is_optional),
         cmocka_unit_test(csv_parse__bad_line__says_what_is_wrong),

@@ -81,6 +81,19 @@ static void texts__of_lines__give_what_files_give(void **state)
     check_as_file(pairs_options(), pairs);
 }
 
+/* An empty first line names no column, and is told as an empty one. */
+static void texts__only_an_empty_header__is_told(void **state)
+{
+    (void)state;
+    struct reader_options options = csv_options();
+    struct texts_queue q = {.text = (const char *const[]){"\n"}, .bytes = (const size_t[]){1}, .count = 1, .dry = 99};
+    struct texts_batch b;
+    assert_ok(texts_read(options, &q, &b));
+    assert_int_equal(q.bad_count, 1);
+    assert_string_equal(q.why, "1: the line of the columns' names lacks the column \"age\"; it has ");
+    arena_close(&b.arena);
+}
+
 static void texts__a_line_that_is_too_long__is_malformed(void **state)
 {
     (void)state;
@@ -158,6 +171,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts__of_lines__give_what_files_give),
+        cmocka_unit_test(texts__only_an_empty_header__is_told),
         cmocka_unit_test(texts__a_line_that_is_too_long__is_malformed),
         cmocka_unit_test(texts__last_examples__say_that_a_text_is_answered),
         cmocka_unit_test(texts__dry__examples_go_without_waiting),

@@ -5,6 +5,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
+#include "engine/base/inputs.h"
 #include "io/read/source.h"
 
 struct opened {
@@ -60,6 +61,7 @@ static void source_read__plain_file__gives_its_bytes(void **state)
     const size_t pieces[] = {1 << 10, 131072, 1 << 20, BIG_BYTES + 1};
     struct opened o;
     assert_ok(open_paths(&o, test_file("big", big, BIG_BYTES)));
+    assert_int_equal(inputs_spare(test_path("big")), ST_USAGE); /* what is read is not written to */
     assert_false(o.source.is_stream);
     assert_int_equal(o.source.size_bytes, BIG_BYTES);
     for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {

@@ -419,6 +419,52 @@ static void features__random_lines_of_all_dialects__give_the_same(void **state)
     }
 }
 
+/* A kernel may leave any line to plain code, so that whole files do not show what it takes by itself. */
+static void features__plain_lines__are_taken_whole(void **state)
+{
+    (void)state;
+    enum { COUNT = TEXT_FEATURES + 3 };
+    static char text[8192];
+    static const uint32_t field_of[] = {1, 0, 2};
+    struct arena arena;
+    struct text_numbers numbers = {.all = 1, .number_count = 2, .field = field_of};
+    assert_ok(arena_open(&arena, "test", text_seeds_bytes(3)));
+    text_seeds_place(&numbers.seeds, &arena, 3);
+    for (uint32_t f = 0; f < 3; f++) text_seeds_set(&numbers.seeds, f, 70 + f);
+    for (uint32_t has_number = 0; has_number < 2; has_number++)
+        for (uint32_t count = 1; count <= COUNT; count++) {
+            size_t bytes = 0, expected = 0, at[COUNT];
+            uint32_t id_bytes[COUNT];
+            numbers.has_number = has_number;
+            for (uint32_t i = 0; i < count; i++) {
+                if (i == TEXT_FEATURES) expected = bytes + 1;
+                bytes += (size_t)sprintf(text + bytes, i ? " " : "");
+                if (has_number) bytes += (size_t)sprintf(text + bytes, "%u:", i % 4);
+                at[i] = bytes;
+                id_bytes[i] = (uint32_t)sprintf(text + bytes, "%u", 7 + i * i * i * (i % 3 ? 1 : 9000));
+                bytes += id_bytes[i];
+                bytes += (size_t)sprintf(text + bytes, ":%s", i % 5 ? "1" : "0.25");
+            }
+            if (count <= TEXT_FEATURES) expected = bytes;
+            EACH_ISA(kernels)
+            {
+                static struct text_features found;
+                if (!kernels->features) continue;
+                assert_int_equal(kernels->features(text, bytes, &numbers, &found), expected);
+                assert_int_equal(found.count, count < TEXT_FEATURES ? count : TEXT_FEATURES);
+                for (uint32_t i = 0; i < found.count; i++) {
+                    const uint32_t field = has_number ? field_of[i % 4 < 2 ? i % 4 : 2] : 1;
+                    assert_int_equal(found.at[i], at[i]);
+                    assert_int_equal(found.id_bytes[i], id_bytes[i]);
+                    if (has_number) assert_int_equal(found.field[i], field);
+                    assert_int_equal(found.key[i], reader_key(70 + field, text + at[i], id_bytes[i]));
+                    assert_true(found.value[i] == (i % 5 ? 1 : 0.25f));
+                }
+            }
+        }
+    arena_close(&arena);
+}
+
 /* Features in the order of their fields, but for one line in eight, with gaps, several of a field, and ids
  * that move what follows over the borders of blocks. */
 static size_t ordered_make(char *out, enum reader_format format, uint64_t seed)
@@ -561,6 +607,7 @@ int main(void)
         cmocka_unit_test(integers__anything_else__is_left_to_plain_code),
         cmocka_unit_test(criteo__random_lines_under_all_options__give_the_same),
         cmocka_unit_test(features__random_lines_of_all_dialects__give_the_same),
+        cmocka_unit_test(features__plain_lines__are_taken_whole),
         cmocka_unit_test(features__in_order_of_their_fields__give_the_same),
         cmocka_unit_test(csv__columns_in_a_run_or_scattered__give_the_same),
         cmocka_unit_test(reader_open__unknown_instruction_set__is_refused),

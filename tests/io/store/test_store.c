@@ -493,6 +493,16 @@ static void store_open__rows_of_unlike_length__have_room_in_their_proportion(voi
     assert_ok(store_open(&store, &options));
     assert_true(is_near((double)store_row_max(store, 1) / (double)store_row_max(store, 0), 1, 0.01));
     store_close(store);
+    tables[1].ram_bytes = (4 << 20) + 1;
+    assert_fails(INVALID,
+                 "the tables' own budgets (`ram` of [table NAME]) are 67108865 bytes together, and 67108864 can be "
+                 "had; raise store.ram",
+                 store_open(&store, &options));
+    tables[1].ram_bytes = tables[2].ram_bytes = 0;
+    tables[0].disk_bytes = options.disk_bytes = UINT64_C(256) << 20;
+    tables[1].disk_bytes = 1;
+    assert_fails(INVALID, "(`ssd` of [table NAME]) are 268435457 bytes together, and 268435456 can be had",
+                 store_open(&store, &options));
 }
 
 static void store_insert__more_than_fit__is_full_and_keeps_those_before(void **state)

@@ -201,6 +201,55 @@ static void store_sweep__without_a_home__rows_that_stay_keep_their_spans(void **
     side_close(&side);
 }
 
+/* Keys that another thread has numbered are settled a key each, and their occurrences stay. */
+static void store_number__keys_that_wait_for_admission__keep_their_occurrences(void **state)
+{
+    (void)state;
+    static const struct row_life life = {
+        .admit = 3, .admit_keys = 500, .decay = 1}; /* of 100 keys, in 64 draws a step */
+    static const uint32_t span = 1;
+    struct side sides[2];
+    struct distinct slots;
+    struct layout sum = {0};
+    struct arena arena;
+    uint64_t random = 5, waiting = 0;
+    for (int s = 0; s < 2; s++) {
+        struct side *side = &sides[s];
+        side->store = admitting_open(&life, MICRO);
+        assert_ok(arena_open(&side->arena, "test",
+                             ticket_bytes(batch, shape, 1, &span, true) + micro_batch_bytes(batch, shape)));
+        micro_batch_place(&side->m, &side->arena, batch, shape);
+        ticket_place(&side->ticket, &side->arena, batch, shape, 1, &span, true);
+    }
+    const size_t keys = store_key_count_max(sides[1].store);
+    distinct_slots_layout(NULL, &sum, keys);
+    assert_ok(arena_open(&arena, "test", sum.bytes + arena_bytes(keys * sizeof(uint64_t))));
+    distinct_slots_layout(&slots, &(struct layout){.arena = &arena}, keys);
+    sides[1].ticket.table[0].key = arena_take(&arena, keys * sizeof(uint64_t));
+    for (uint32_t step = 0; step < 12; step++) {
+        const struct ticket_table *alone = &sides[0].ticket.table[0], *numbered = &sides[1].ticket.table[0];
+        for (int s = 0; s < 2; s++) keys_put(&sides[s].m);
+        for (uint32_t k = 0; k < MICRO; k++)
+            sides[0].m.key[k] = sides[1].m.key[k] = (1 + test_random(&random) % 100) * UINT64_C(0x9e3779b97f4a7c15);
+        sides[0].m.is_last = sides[1].m.is_last = true;
+        store_number(sides[1].store, &slots, &sides[1].m, &sides[1].ticket);
+        for (int s = 0; s < 2; s++)
+            assert_ok(store_prepare(sides[s].store, &sides[s].m, STORE_CREATE, &sides[s].ticket));
+        const uint32_t count = alone->unique_count;
+        assert_int_equal(numbered->unique_count, count);
+        assert_memory_equal(numbered->row, alone->row, count * sizeof *alone->row);
+        assert_memory_equal(numbered->occurrence_begin, alone->occurrence_begin, (count + 1) * sizeof(uint32_t));
+        assert_memory_equal(numbered->occurrence, alone->occurrence, MICRO * sizeof *alone->occurrence);
+        assert_memory_equal(numbered->unique_of, alone->unique_of, MICRO * sizeof *alone->unique_of);
+        for (uint32_t u = 0; u < count; u++) waiting += alone->row[u] == ROW_NONE;
+        for (int s = 0; s < 2; s++) store_release(sides[s].store, sides[s].ticket.number);
+    }
+    assert_true(waiting > 50 && store_row_count(sides[0].store, 0) > 50);
+    assert_int_equal(store_life_counts(sides[1].store, 0).refused, store_life_counts(sides[0].store, 0).refused);
+    arena_close(&arena);
+    for (int s = 0; s < 2; s++) side_close(&sides[s]);
+}
+
 /* --- dying and being evicted, in RAM ------------------------------------------------ */
 
 enum { KEYS = 40 };
@@ -432,6 +481,7 @@ int main(void)
         cmocka_unit_test(store_is_crowded__rows_on_their_way__are_waited_for_where_they_decide),
         cmocka_unit_test(store_sweep__without_a_home__rows_that_stay_keep_their_spans),
         cmocka_unit_test(store_sweep__too_many_rows__counts_evictions_and_rows),
+        cmocka_unit_test(store_number__keys_that_wait_for_admission__keep_their_occurrences),
         cmocka_unit_test(store_sweep__rows_by_age_and_score__die_once_and_are_counted),
         cmocka_unit_test(store_sweep__too_many_rows__the_least_by_score_and_key_go),
         cmocka_unit_test(store_select__rows_of_several_stores__the_least_of_all_go),

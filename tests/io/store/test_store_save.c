@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
+#include "engine/base/memory.h"
 #include "io/store/store_rows.h"
 #include "io/store/store_save.h"
 
@@ -188,8 +189,10 @@ static void store_save_end__given_up__nobody_waits(void **state)
 static void store_save_open__too_small__says_so(void **state)
 {
     (void)state;
+    const size_t planned = memory_planned_bytes();
     saves_open(1 << 16);
     store_close(store);
+    assert_int_equal(memory_planned_bytes(), planned); /* marks and buffer are given back */
     struct store_table_options table = {
         .name = "emb", .span_floats = 22, .serves = serves, .share = 1, .row_init = row_init, .life.admit = 1};
     const struct store_options options = {
