@@ -143,6 +143,16 @@ bool memory_touch(void *begin, size_t bytes)
     return madvise((void *)from, to - from, populate_write) == 0;
 }
 
+void memory_small_pages_set(bool is_on)
+{
+    const struct scope_memory *m = &scope_now()->memory;
+    pthread_mutex_lock(&parts_lock);
+    for (size_t i = 0; i < m->block_count; i++)
+        if (m->blocks[i].bytes >= HUGE_PAGE_BYTES)
+            (void)madvise(m->blocks[i].begin, m->blocks[i].bytes, is_on ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
+    pthread_mutex_unlock(&parts_lock);
+}
+
 static size_t block_resident_bytes(const struct memory_block *block)
 {
     unsigned char is_resident[4096];

@@ -7,9 +7,12 @@
 #include <xxhash.h>
 
 #include "engine/base/heap.h"
+#include "engine/base/thread.h"
 
 /* Rows after which pages that have been read are let go: the plan of memory has no part for them. */
 #define FORGET_ROWS 16384u
+/* Rows after which a thread that has stepped back gives way: some 20 us. */
+#define GIVE_WAY_ROWS 16u
 
 status model_rows_open(struct model_rows *rows, const char *directory, const struct manifest_table *said)
 {
@@ -149,6 +152,7 @@ bool model_rows_next(const struct model_rows *rows, struct model_rows_walk *walk
         const struct model_rows_part *part = &rows->part[walk->part];
         /* The plan of memory has room for copies of rows, not for the files that they are copied from. */
         if (walk->count % FORGET_ROWS == FORGET_ROWS - 1) file_map_forget(&part->map);
+        if (walk->count % GIVE_WAY_ROWS == 0) thread_give_way();
         if (part->said->number ? segment_next(part, walk, key, span) : file_next(part, walk, key, span)) {
             walk->count++;
             return true;

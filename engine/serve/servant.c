@@ -154,11 +154,13 @@ static void *reading_main(void *context)
 {
     struct reading *r = context;
     thread_step_back();
+    memory_small_pages_set(true);
     failure_keep(&r->failure, model_load(r->model, r->path));
+    memory_small_pages_set(false);
     return NULL;
 }
 
-/* Reads the model, which is nearly all of opening, on a thread of low priority. The caller starts the threads
+/* Reads the model, which is nearly all of opening, on a thread of low priority that never has a processor for long. The caller starts the threads
  * that compute answers, so they keep their priority. */
 static status model_load_beside(struct model *model, const char *path)
 {

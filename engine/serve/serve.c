@@ -11,6 +11,7 @@
 #include "engine/base/log.h"
 #include "engine/base/memory.h"
 #include "engine/base/stop.h"
+#include "engine/base/thread.h"
 #include "engine/http/blocks.h"
 #include "engine/serve/inference.h"
 #include "engine/serve/server.h"
@@ -169,6 +170,7 @@ static void start_tell(const struct server *s)
 status serve_run(const struct serve_options *options)
 {
     struct server s = {.options = options};
+    thread_answer();
     blocks_keep();
     status st = server_open(&s);
     if (st == ST_OK) {

@@ -62,6 +62,24 @@ static void memory_take__given_back__leaves_the_process(void **state)
     assert_true(memory_resident_bytes_max() >= touched - (4u << 20));
 }
 
+static void memory_small_pages_set__first_touch__one_small_page_then_huge_again(void **state)
+{
+    (void)state;
+    const size_t bytes = 8u << 20;
+    uint8_t *block;
+    assert_int_equal(memory_take("pages", bytes, (void **)&block), ST_OK);
+    block[0] = 1;
+    const size_t huge = memory_part_resident_bytes("pages"); /* 4096 where the system has no huge pages */
+    memory_small_pages_set(true);
+    block[HUGE_PAGE_BYTES] = 1;
+    assert_int_equal(memory_part_resident_bytes("pages"), huge + 4096);
+    memory_small_pages_set(false);
+    block[2 * HUGE_PAGE_BYTES] = 1;
+    assert_int_equal(memory_part_resident_bytes("pages"), 2 * huge + 4096);
+    assert_int_equal(block[0] + block[HUGE_PAGE_BYTES] + block[2 * HUGE_PAGE_BYTES], 3);
+    memory_give("pages", block, bytes);
+}
+
 static void memory_take__absurd__memory_with_part_and_bytes(void **state)
 {
     (void)state;
@@ -474,6 +492,7 @@ int main(void)
         cmocka_unit_test(memory_part_resident_bytes__pages_touched__are_counted),
         cmocka_unit_test(memory_take__sizes__zeroed_aligned_and_in_the_plan),
         cmocka_unit_test(memory_take__given_back__leaves_the_process),
+        cmocka_unit_test(memory_small_pages_set__first_touch__one_small_page_then_huge_again),
         cmocka_unit_test(memory_take__absurd__memory_with_part_and_bytes),
         cmocka_unit_test(memory_parts__equal_names__are_summed_in_order_of_first_use),
         cmocka_unit_test(arena_take__filled_to_the_end__aligned_zeroed_apart),
