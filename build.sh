@@ -87,9 +87,9 @@ compile() {
     *.emu.o) extra=$emulated ;;
     # The emulation itself checks every access of a kernel, and takes most of its tests' time.
     */gpu/emu/*.o) extra='-O2 -fno-sanitize=all' ;;
-    # Tests' own sources need no speed, and -O3 takes nearly twice as long; nor checks of undefined behaviour,
+    # Tests' own sources need no speed, and -O3 takes two to three times as long; nor checks of undefined behaviour,
     # a third of the time. The library has the mode's.
-    */tests/*/test_*.o) extra='-O1 -fno-sanitize=undefined' ;;
+    */tests/*/test_*.o) extra='-Og -fno-sanitize=undefined' ;;
     *.base.o) extra='-DISA=base' ;;
     *.avx2.o) extra='-DISA=avx2 -mavx2 -mfma' ;;
     *.avx512.o) extra='-DISA=avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512' ;;
@@ -321,6 +321,8 @@ build_programs() {
         fi
     fi
     build_objects "$@"
+    linker= # gold takes two thirds of the time, a program a test
+    if command -v ld.gold >/dev/null; then linker=-fuse-ld=gold; fi
     : >"$out/todo"
     for object in $objects; do
         program=${object%.o}
@@ -339,7 +341,7 @@ build_programs() {
             [ -n "$(find "$object" "$library" ${cards%% -Wl*} -newer "$program" -print -quit)" ]; then
             how=$link$fuzzer
             if nm "$object" | grep -q _cmocka_run_group_tests; then how=-lcmocka; fi
-            echo "$CC $opt $wrap -pthread -o $program $object $cards $library $libraries $how" |
+            echo "$CC $opt $linker $wrap -pthread -o $program $object $cards $library $libraries $how" |
                 tee "$program.how" >>"$out/todo"
             rm -f "$program"
             echo "$cards" >"$program.list"
@@ -348,14 +350,9 @@ build_programs() {
     do_all
 }
 
-# The tests' sources whose programs run: all; for ./build.sh test, those that TESTS matches as in tests/run.sh.
+# The tests' sources whose programs are wanted: those that TESTS matches and BUT does not, as in tests/run.sh.
 wanted() {
-    if [ "$verb" = test ]; then
-        sed -e "s|^|$out/|" -e 's/\.c$//' | grep -E "${TESTS:-.}" | grep -Ev "${BUT:-^$}" |
-            sed -e "s|^$out/||" -e 's/$/.c/'
-    else
-        cat
-    fi
+    sed -e "s|^|$out/|" -e 's/\.c$//' | grep -E "${TESTS:-.}" | grep -Ev "${BUT:-^$}" | sed -e "s|^$out/||" -e 's/$/.c/'
 }
 
 # Programs that open the machine's driver: dynamic, because a driver can only be loaded, and without any other
