@@ -132,7 +132,7 @@ static status optimizer_add(struct compiler *c, const struct ini_section *sectio
                             struct graph_optimizer values, uint32_t *index)
 {
     struct graph_optimizer *o;
-    char chosen[64];
+    char chosen[OPTIMIZER_AUTO_BYTES];
     TRY(list_add(&c->optimizers, &o));
     if (strcmp(text, OPTIMIZER_AUTO) == 0) {
         optimizer_auto(&c->ini, c->settings.model_rules, c->settings.train_batch, row_dim, chosen, sizeof chosen);

@@ -105,8 +105,9 @@ MUST_USE status optimizer_parse(const char *text, uint32_t rules, struct graph_o
  * in a batch of `batch` examples (weights of a linear model by rules 13 and later: 16 times), so a key that
  * is never seen again moves little. A larger batch makes this start smaller, as it makes gradients smaller.
  *   row_dim   numbers of a row; 0: for parameters
- *   bytes     64 are enough */
-#define OPTIMIZER_AUTO "auto"
+ *   bytes     OPTIMIZER_AUTO_BYTES are enough */
+#define OPTIMIZER_AUTO       "auto"
+#define OPTIMIZER_AUTO_BYTES ((size_t)64)
 void optimizer_auto(const struct ini *ini, uint32_t rules, uint32_t batch, uint32_t row_dim, char *text, size_t bytes);
 /* The schedule that `auto` stands for: passes in a linear model (one without hidden layers, whose rows are
  * of one number), else constant. */

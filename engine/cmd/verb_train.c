@@ -14,6 +14,7 @@
 #include "engine/base/trace.h"
 #include "engine/base/trust.h"
 #include "engine/cmd/run.h"
+#include "engine/model/model_saves.h"
 #include "engine/node/talk.h"
 #include "sched/solution.h"
 
@@ -340,7 +341,10 @@ static status train(struct session *s, const struct run_options *o, char **data,
                  *out);
     if (options.out && options.resume == NULL && !o->dry_run && is_first && model_dir_find(options.out) == ST_OK)
         log_info("out      %s holds a model: the saves of this training take the place of its own", options.out);
-    if (options.out && !o->dry_run && is_first) TRY(model_dir_check(&s->setup.graph, options.out));
+    if (options.out && !o->dry_run && is_first) {
+        if (model_dir_find(options.out) == ST_OK) older_saves_warn(options.out, s->setup.settings.checkpoint_keep);
+        TRY(model_dir_check(&s->setup.graph, options.out));
+    }
     if (o->scrape) TRY(scrape_watch(o->scrape, s, &options.watch));
     char *command = resume_command(s->setup.graph_path, o, &options);
     options.resume_command = command ? command : "--resume";
@@ -357,12 +361,17 @@ status run_train(const char *graph, const struct run_options *o)
     if (o->plan && cluster.path) FAIL(USAGE, "--plan is a plan, --cluster makes one; give one of them");
     if (cluster.try_seconds > 0 && cluster.path == NULL)
         FAIL(USAGE, "--try tries plans for a cluster: give --cluster FILE");
+    if (cluster.method && cluster.path == NULL) FAIL(USAGE, "--method finds a plan for a cluster: give --cluster FILE");
+    if (cluster.no_cache && cluster.path == NULL)
+        FAIL(USAGE, "--no-cache measures a cluster's profile anew: give --cluster FILE");
     if (cluster.method == NULL) cluster.method = "auto";
     TRY(solve_method_check(cluster.method)); /* before anything is measured */
     cluster.seed = 1;
     cluster.seconds = PLAN_SECONDS;
     cluster.data = o->data;
     TRY(run_place_take(&place, o));
+    if (o->again && o->out == NULL && o->resume == NULL && o->continued == NULL && place.nodes.place.count == 0)
+        FAIL(USAGE, "--again goes on from the save in --out DIR: give --out");
     const struct session_options options = {
         .setup = {.graph_path = graph, .set = o->set.item, .set_count = o->set.count, .training = true},
         .crew = {.threads = o->threads, .isa = o->isa, .share = o->share, .heeds_stop = o->use != NULL},

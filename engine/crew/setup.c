@@ -119,8 +119,11 @@ status setup_finish(struct setup *s)
                                   .path = s->settings.store_path,
                                   .io_threads = s->settings.data_io == IO_THREADS,
                                   .lives = s->training};
-    bool is_on_disk = s->settings.store_ssd > 0;
-    for (uint32_t t = 0; t < s->graph.table_count; t++) is_on_disk = is_on_disk || tables[t].disk_bytes > 0;
+    const bool is_on_disk = s->settings.store_ssd > 0;
+    for (uint32_t t = 0; t < s->graph.table_count; t++)
+        if (tables[t].disk_bytes > 0 && !is_on_disk)
+            FAIL(USAGE, "%s.ssd is a part of store.ssd, which is 0: give --set store.ssd=SIZE, too, and store.path",
+                 graph_string(&s->graph, s->graph.tables[t].name));
     budget.looks_up = s->saved != NULL && !is_on_disk; /* shorter rows on a disk would be more, with a larger index */
     if (is_on_disk) TRY(trust_check("store.path", s->settings.store_path, s->graph_path));
     if (is_on_disk && model_file_is_there(s->settings.store_path, MANIFEST_NAME)) /* its rows lie in segments, too */

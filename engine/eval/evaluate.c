@@ -330,6 +330,9 @@ static status figures_find(const struct feed *feed, struct heads *heads, uint64_
         FAIL(INVALID, "%s: no examples to evaluate%s", feed_paths(feed),
              feed_counts(feed).bad_count == 0 && rank_is_begun(heads->rank) ? ": no target is a word of the vocabulary"
                                                                             : feed_nothing_text(feed));
+    if (!heads_have_weight(heads))
+        FAIL(INVALID, "%s: all %" PRIu64 " examples have weight 0, so there are no means: give data with weights",
+             feed_paths(feed), *example_count);
     return heads_finish(heads);
 }
 

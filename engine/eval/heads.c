@@ -491,6 +491,12 @@ static status binary_finish(struct head *head)
     return ST_OK;
 }
 
+bool heads_have_weight(const struct heads *heads)
+{
+    const struct head *head = &heads->items[0];
+    return (head->how == &binary ? head->metrics.weight_sum : head->weight_sum) > 0;
+}
+
 status heads_finish(struct heads *heads)
 {
     for (uint32_t i = 0; i < heads->count; i++) {

@@ -91,6 +91,8 @@ size_t heads_terms_bytes(const struct heads *heads, uint32_t example_count);
 void heads_terms_write(const struct heads *heads, const struct slot *slot, uint32_t begin, uint32_t end, void *to);
 /* Takes in terms as heads_add does, to the last bit. `from` is 8-byte aligned. MEMORY. */
 MUST_USE status heads_terms_add(struct heads *heads, const void *from, uint32_t example_count);
+/* Whether some example that was taken in has a weight above 0, so that there are means. */
+bool heads_have_weight(const struct heads *heads);
 /* Ends an evaluation: sets the values, and empties the collection. */
 MUST_USE status heads_finish(struct heads *heads);
 

@@ -94,7 +94,7 @@ static status tables_compare(const struct load *l, const struct graph *g)
         if (g->tables[t].span_floats != m->tables[t].span_floats)
             FAIL(MISMATCH,
                  "%s: table %s: a row of the graph has %u floats (vector and optimizer state), of %s %u: "
-                 "its optimizer differs",
+                 "its optimizer or its life differs",
                  l->saved.manifest_path, graph_name, g->tables[t].span_floats, l->saved.directory,
                  m->tables[t].span_floats);
     }
@@ -320,6 +320,11 @@ status model_load_from(struct model *model, struct model_source *source, enum mo
     return load(model, source, NULL, purpose);
 }
 
+static bool pass_is_complete(const struct progress *p)
+{
+    return p->epoch_examples == 0 || p->epoch_examples == p->pass_examples;
+}
+
 /* Warns of a new pass over the save's own data: they are trained on once more, or the rest
  * of the saved pass is left out. */
 static void same_data_tell(const struct model_saved *saved, const struct model *model)
@@ -329,7 +334,7 @@ static void same_data_tell(const struct model_saved *saved, const struct model *
     char count[27];
     if (m->data.file_count == 0 || model->data.file_count == 0) return;
     if (model_data_compare(saved->manifest_path, &m->data, &model->data) != ST_OK) return;
-    if (p->epoch_examples == 0 || p->epoch_examples == p->pass_examples) {
+    if (pass_is_complete(p)) {
         log_warning("%s has been trained on this very data (%s): --continue trains on it once more", saved->directory,
                     m->data.file[0].name);
         return;
@@ -350,6 +355,8 @@ status model_data_is_saved(const struct model *model, const char *path, bool *is
     const struct model_data *was = &saved.manifest.data, *is = &model->data;
     *is_saved =
         (was->file_count == 0) == (is->file_count == 0) && model_data_compare(saved.manifest_path, was, is) == ST_OK;
+    /* Nothing is known of a stream before it is read: within a pass it has to be the saved one. */
+    if (was->file_count == 0 && pass_is_complete(&saved.manifest.progress)) *is_saved = false;
     model_saved_close(&saved);
     return ST_OK;
 }

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -138,4 +139,22 @@ void older_saves_thin(const char *path, struct older_saves *older, const struct 
             unlinkat(dirfd(directory), name, 0);
     }
     closedir(directory);
+}
+
+void older_saves_warn(const char *path, uint32_t keep)
+{
+    struct older_saves older = {0};
+    uint32_t count = 0;
+    uint64_t first_step = UINT64_MAX, last_step = 0;
+    if (older_saves_list(&older, path) == ST_OK)
+        for (uint32_t i = keep - 1; i < older.count && older.items[i].is_read; i++, count++) {
+            const uint64_t step = older.items[i].manifest.progress.step;
+            first_step = step < first_step ? step : first_step;
+            last_step = step > last_step ? step : last_step;
+        }
+    if (count > 1)
+        log_warning("out %s: the next save removes %u older ones, of steps %" PRIu64 " to %" PRIu64
+                    " (checkpoint.keep = %u); to keep them, give --set checkpoint.keep=%u, or --out another directory",
+                    path, count, first_step, last_step, keep, older.count + 1);
+    older_saves_free(&older);
 }

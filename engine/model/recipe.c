@@ -9,13 +9,14 @@
 #include "engine/base/log.h"
 #include "graph/optimizer.h"
 
-enum recipe_class { CLASS_RECIPE, CLASS_MODEL, CLASS_SEQUENCE, CLASS_LATER_SEQUENCE, CLASS_LENGTH, CLASS_RUNNING };
+enum recipe_class { CLASS_RECIPE, CLASS_MODEL, CLASS_SEQUENCE, CLASS_LATER_SEQUENCE, CLASS_TOLD, CLASS_RUNNING };
 
 /* A key that is not listed is of CLASS_RECIPE. A key of NULL is every key of the section. */
 static const struct {
     const char *kind, *key;
     enum recipe_class class;
 } classes[] = {
+    {"model", "rules", CLASS_TOLD}, /* what they change of a recipe is compared by what `auto` stands for */
     {"model", NULL, CLASS_RUNNING},
     {"data", "format", CLASS_MODEL},
     {"data", "path", CLASS_RUNNING},
@@ -42,10 +43,10 @@ static const struct {
     {"table", "unseen", CLASS_RUNNING},
     {"table", "ram", CLASS_RUNNING},
     {"table", "ssd", CLASS_RUNNING},
-    {"train", "epochs", CLASS_LENGTH},
-    {"train", "steps_max", CLASS_LENGTH},
-    {"train", "stop", CLASS_LENGTH},
-    {"train", "patience", CLASS_LENGTH},
+    {"train", "epochs", CLASS_TOLD},
+    {"train", "steps_max", CLASS_TOLD},
+    {"train", "stop", CLASS_TOLD},
+    {"train", "patience", CLASS_TOLD},
     {"train", "seed", CLASS_MODEL},
     {"train", "in_flight", CLASS_RUNNING},
     {"train", "readers", CLASS_RUNNING},
@@ -91,6 +92,8 @@ static bool is_named(const char *kind)
 struct side {
     struct ini ini;
     struct settings settings;
+    bool has_auto;                        /* train.optimizer is `auto` … */
+    char optimizer[OPTIMIZER_AUTO_BYTES]; /* … which stands for this */
 };
 
 struct recipe {
@@ -108,8 +111,31 @@ static status side_read(struct side *side, const char *path, const char *text, s
         if (is_named(side->ini.sections[i].kind))
             TRY(settings_read_named(&side->ini, &side->ini.sections[i], side->ini.sections[i].kind, &ignored));
     TRY(settings_read(&side->ini, &side->settings));
-    const char **schedule = &side->settings.train_schedule;
-    if (strcmp(*schedule, OPTIMIZER_AUTO) == 0) *schedule = schedule_auto(&side->ini);
+    struct settings *s = &side->settings;
+    if (strcmp(s->train_schedule, OPTIMIZER_AUTO) == 0) s->train_schedule = schedule_auto(&side->ini);
+    side->has_auto = strcmp(s->train_optimizer, OPTIMIZER_AUTO) == 0;
+    if (side->has_auto) {
+        optimizer_auto(&side->ini, s->model_rules, s->train_batch, 0, side->optimizer, sizeof side->optimizer);
+        s->train_optimizer = side->optimizer;
+    }
+    return ST_OK;
+}
+
+/* Reads a section of a kind with names. A table's optimizer becomes the text that it stands for: that of
+ * `auto`, in `chosen`, or, where none is given, that of train.optimizer. */
+static status named_read(const struct side *side, const struct ini_section *section, const char *kind,
+                         union named_settings *named, char chosen[OPTIMIZER_AUTO_BYTES])
+{
+    const struct settings *s = &side->settings;
+    const char **optimizer = &named->table.optimizer;
+    TRY(settings_read_named(&side->ini, section, kind, named));
+    if (strcmp(kind, "table") != 0) return ST_OK;
+    if (strcmp(*optimizer, OPTIMIZER_AUTO) == 0 || (**optimizer == 0 && side->has_auto)) {
+        optimizer_auto(&side->ini, s->model_rules, s->train_batch, named->table.dim, chosen, OPTIMIZER_AUTO_BYTES);
+        *optimizer = chosen;
+    } else if (**optimizer == 0) {
+        *optimizer = s->train_optimizer;
+    }
     return ST_OK;
 }
 
@@ -149,11 +175,20 @@ static status name_difference(const char *section, const char *key, const char *
     FAIL(MISMATCH, "%s.%s was %.200s when it was saved and is %.200s now", section, key, saved, present);
 }
 
+/* Whether a key is of CLASS_RECIPE in a training, and in the model's hash all the same. */
+static bool makes_hash(const char *key)
+{
+    static const char *const keys[] = {"optimizer", "label", "rows", "ttl", "delete_score", "vector_score"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (strcmp(key, keys[i]) == 0) return true;
+    return false;
+}
+
 static status difference(const struct recipe *r, enum round round, enum recipe_class class, const char *section,
                          const char *key, const char *saved, const char *present)
 {
-    const bool is_of_model = class == CLASS_MODEL || strcmp(key, "optimizer") == 0;
-    if (round == ROUND_NAME) return is_of_model ? name_difference(section, key, saved, present) : ST_OK;
+    if (round == ROUND_NAME)
+        return class == CLASS_MODEL || makes_hash(key) ? name_difference(section, key, saved, present) : ST_OK;
     const struct progress *p = &r->manifest->progress;
     if (class == CLASS_LATER_SEQUENCE) class = p->epoch > p->first_epoch ? CLASS_SEQUENCE : CLASS_RECIPE;
     bool is_refused = (class == CLASS_MODEL && !r->is_same_model) || (class == CLASS_SEQUENCE && r->is_within_pass);
@@ -170,7 +205,7 @@ static status difference(const struct recipe *r, enum round round, enum recipe_c
              "(--set %s.%s=%.200s --set train.epochs=%" PRIu64 "), or start anew from its tensors and rows with --init",
              r->path, section, key, saved, present, r->manifest->progress.epoch_examples, section, key, saved,
              r->manifest->progress.epoch + 1 - r->manifest->progress.first_epoch);
-    if (class == CLASS_LENGTH)
+    if (class == CLASS_TOLD)
         log_info("resume   %s.%s: %s when it was saved, %s now", section, key, saved, present);
     else if (class == CLASS_RECIPE || class == CLASS_SEQUENCE)
         log_warning("%s.%s: %s when it was saved, %s now: training goes on by another recipe", section, key, saved,
@@ -198,8 +233,9 @@ static status named_compare(const struct recipe *r, enum round round, const stru
     union named_settings saved_settings, present_settings;
     const struct ini_section *saved = ini_find(&r->saved.ini, present->kind, present->name);
     if (saved == NULL) return ST_OK; /* loading compares tables with the manifest's list, columns by the model's hash */
-    TRY(settings_read_named(&r->saved.ini, saved, present->kind, &saved_settings));
-    TRY(settings_read_named(&r->present.ini, present, present->kind, &present_settings));
+    char chosen[2][OPTIMIZER_AUTO_BYTES];
+    TRY(named_read(&r->saved, saved, present->kind, &saved_settings, chosen[0]));
+    TRY(named_read(&r->present, present, present->kind, &present_settings, chosen[1]));
     return keys_compare(r, round, present->kind, present->name, saved, &saved_settings, present, &present_settings);
 }
 

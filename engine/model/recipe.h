@@ -4,7 +4,7 @@
  *     MODEL      what the values mean depends on it: refused if the model hash differs
  *     SEQUENCE   changes which examples come when: refused within a pass, a warning between two passes
  *     RECIPE     changes how training goes on: a warning
- *     LENGTH     changes when training ends: told
+ *     TOLD       changes when training ends, or what words of the text stand for: told
  *     RUNNING    changes nothing in the result, or only where data and output are: silent */
 #ifndef HETERPS_ENGINE_MODEL_RECIPE_H
 #define HETERPS_ENGINE_MODEL_RECIPE_H

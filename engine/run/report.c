@@ -268,7 +268,8 @@ double report_progress(struct report *r, const struct report_progress *is)
 
     char bar[BAR_WIDTH + 1], eta_text[32] = "?", percent[8] = "";
     if (share >= 0) {
-        double shown = share > SHARE_BEFORE_END && !steps_are_done(r, p) ? SHARE_BEFORE_END : share;
+        const bool is_over = is->is_over || steps_are_done(r, p);
+        double shown = share > SHARE_BEFORE_END && !is_over ? SHARE_BEFORE_END : share;
         int filled = (int)(shown * BAR_WIDTH);
         memset(bar, '-', BAR_WIDTH);
         memset(bar, '#', (size_t)filled);

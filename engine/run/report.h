@@ -29,6 +29,7 @@ struct report_progress {
     const struct heads *heads;
     uint64_t window;
     struct feed_counts counts;
+    bool is_over; /* the data have ended */
     double rate; /* what report_progress has returned */
 };
 /* Returns the examples a second since the last time. */

@@ -90,7 +90,8 @@ static void progress_tell(struct trainer *t)
     struct report_progress now = {.progress = &standing->progress,
                                   .ns = standing->ns,
                                   .loss = (standing->loss_sum - t->loss_reported) / (double)examples,
-                                  .counts = feed_counts(t->feed)};
+                                  .counts = feed_counts(t->feed),
+                                  .is_over = t->is_over};
     if (t->progressive) now.window = progressive_measure(t->progressive, &now.heads);
     now.rate = report_progress(&t->report, &now);
     const struct train_watch *watch = t->options->watch;
@@ -414,7 +415,10 @@ static status nothing_left(struct trainer *t, uint64_t first_pass_examples)
                     "; give more of one of them by --set, or, for other data or one more pass, --continue %s",
                     p->step, p->epoch - p->first_epoch + 1, settings->train_epochs, settings->train_steps_max,
                     t->options->resume);
-    if (!is_early && p->pass_examples != first_pass_examples) TRY(train_save(t, SAVE_AND_WAIT));
+    uint32_t is_due = !is_early && p->pass_examples != first_pass_examples; /* or --out is another directory */
+    if (t->options->out && model_dir_find(t->options->out) != ST_OK) is_due = true;
+    if (t->node) TRY(reduce_tell(node_reduce(t->node), &is_due, sizeof is_due));
+    if (is_due) TRY(train_save(t, SAVE_AND_WAIT));
     TRY(evaluate(t));
     if (is_early || t->options->is_again) train_best_tell(t);
     return ST_OK;
@@ -453,6 +457,7 @@ static status train(struct trainer *t)
     if (is_begin && s->setup.settings.train_epochs > 0 && !train_is_stopped(t))
         FAIL(INVALID, "%s: no examples%s", feed_paths(t->feed), feed_nothing_text(t->feed));
     if (s->setup.model.progress.step > first_step) {
+        t->is_over = !train_is_stopped(t);
         standing_take(t);
         TRY(standing_tell(t));
     }

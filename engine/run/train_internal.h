@@ -39,6 +39,7 @@ struct trainer {
     double loss_sum;                 /* of all examples of this run; written at ends of steps */
     uint64_t recovers;               /* 1: goes on from a save, and has done no step yet; written at ends of steps */
     struct progressive *progressive; /* figures over the last examples; NULL: none */
+    bool is_over;                    /* the data have ended */
     struct standing standing;
     struct failure standing_failure; /* on several nodes: of telling `standing` */
     /* at the last report */

@@ -50,10 +50,16 @@ static status eval_stream_check(const struct trainer *t)
 }
 
 /* Warns of settings that ask for what cannot be seen. */
-static void settings_check(const struct trainer *t)
+static status settings_check(const struct trainer *t)
 {
     const struct settings *settings = &t->session->setup.settings;
     struct batch_shape shape = graph_batch(t->graph);
+    const bool has_workers = t->node ? node_count(t->node) > 1 : settings->train_pipelines > 1;
+    if (settings->train_exact && has_workers && settings->checkpoint_seconds > 0)
+        FAIL(INVALID,
+             "train.exact with checkpoint.seconds = %g: a save lets all waves in, so the result would depend on when "
+             "one falls due; give --set checkpoint.every=STEPS in its place",
+             (double)settings->checkpoint_seconds);
     if (settings->checkpoint_every && t->options->out == NULL)
         log_warning("checkpoint.every = %" PRIu64 " saves nothing without --out DIR", settings->checkpoint_every);
     if (settings->checkpoint_seconds > 0 && t->options->out == NULL)
@@ -68,6 +74,7 @@ static void settings_check(const struct trainer *t)
         log_warning("batch / lanes = %u has no divisor from 32 to 512, so micro-batches have %u examples and are slow; "
                     "choose another train.batch",
                     shape.batch / shape.lanes, shape.micro);
+    return ST_OK;
 }
 
 /* Decides what is evaluated, and shares the budgets between the data caches of training and evaluation.
@@ -169,7 +176,7 @@ status train_open(struct trainer *t)
     TRY(train_saver_open(t));
     TRY(eval_stream_check(t));
     TRY(train_nodes_check(t));
-    settings_check(t);
+    TRY(settings_check(t));
     memory_note("threads", THREAD_STACK_BYTES); /* for the thread that touches rows' memory ahead */
     if (t->options->look) return ST_OK;
     setup_memory_plan(&s->setup, t->options->dry_run);

@@ -220,6 +220,13 @@ check 'a line says the first loss, and the main figure of others' \
 "$HETERPS" eval "$folder/many.bin" --model "$folder/one.model" --data "$test" --log json >"$folder/eval.log" </dev/null
 "$HETERPS" eval "$folder/many.bin" --model "$folder/one.model" --data "$folder/twice_test.csv" --set data.weight= \
     --log json >"$folder/twice.log" </dev/null
+weightless() { # says so, in place of a mean that is not finite, and keeps what was trained
+    awk -F, -v OFS=, 'NR > 1 { $5 = 0 } 1' "$test" >"$folder/weightless.csv"
+    fails_so 1 'weightless.csv: all [0-9]* examples have weight 0, so there are no means' "$folder/many.bin" \
+        --data "$train" --eval "$folder/weightless.csv" --set train.stop=none --out "$folder/weightless" -q &&
+        "$HETERPS" fsck "$folder/weightless" -q
+}
+check 'evaluation data without any weight are an error, behind the save' weightless
 heterps predict "$folder/many.bin" --model "$folder/one.model" --data "$test" --header -o "$folder/predicted.txt"
 figures() {
     python3 - "$folder" <<'PYTHON'

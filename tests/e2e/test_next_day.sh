@@ -123,6 +123,11 @@ fails 1 'empty.tsv: no examples' 'an empty day is an error' "$HETERPS" "$graph" 
     --continue "$work/m8" -q $settings --out "$work/e"
 fails 2 'give one of them' '--resume and --continue exclude each other' \
     "$HETERPS" "$graph" --data "$work/day1.tsv" --continue "$model" --resume "$model"
+fails 2 'give --out' '--again without a place to go on from' "$HETERPS" "$graph" --data "$work/day1.tsv" --again
+fails 2 'give --cluster FILE' '--method without a cluster' "$HETERPS" "$graph" --data "$work/day1.tsv" --method exact
+fails 2 'give --cluster FILE' '--no-cache without a cluster' "$HETERPS" "$graph" --data "$work/day1.tsv" --no-cache
+fails 2 'emb.ssd is a part of store.ssd, which is 0' 'a disk of a table alone' \
+    "$HETERPS" "$graph" --data "$work/day1.tsv" --set emb.ssd=64MiB
 fails 2 'give one of them' '--init and --continue exclude each other' \
     "$HETERPS" "$graph" --data "$work/day1.tsv" --continue "$model" --init "$model"
 piped_in() { # standard input has no name: a new pass over it can be begun
@@ -151,6 +156,29 @@ other_stream() {
 check 'and so is another one; the same one is gone on with' other_stream
 fails 2 "lies in the model's directory" 'a trace has no place in a model' \
     "$HETERPS" "$graph" --data "$work/day1.tsv" --init "$model" --trace "$model/trace.json" -q
+other_day() { # of two streams, each a whole pass, the second is another one
+    # shellcheck disable=SC2086
+    "$HETERPS" "$graph" --data - $settings --out "$work/daily" -q <"$work/day1.tsv" &&
+        "$HETERPS" "$graph" --data - $settings --continue "$work/daily" --again --out "$work/daily" -q \
+            <"$work/day2.tsv" && [ "$(progress step "$work/daily")" = $((2 * steps)) ]
+}
+check '--continue --again begins the next day of a pipe' other_day
+elsewhere() { # nothing is left to train, and the model is in the other directory all the same
+    day 1 --resume "$work/daily/manifest.$steps.json" --out "$work/other" && grep -q 'nothing to train' "$folder/err" &&
+        exported "$graph" "$work/other" other && day 1 --out "$work/straight1" &&
+        exported "$graph" "$work/straight1" straight1 && same_bytes other straight1
+}
+fewer() { # saves that go are named
+    cp -r "$work/daily" "$work/fewer" && day 3 --continue "$work/fewer" --set checkpoint.every=10 --set checkpoint.wait=yes &&
+        ! grep -q 'the next save removes' "$folder/err" && files=$(ls "$work/fewer"/manifest*.json | wc -l) &&
+        day 4 --continue "$work/fewer" --set checkpoint.keep=1 &&
+        grep -q "fewer: the next save removes $files older ones, of steps $steps to $((3 * steps)) (checkpoint.keep = 1)" \
+            "$folder/err" && [ "$(ls "$work/fewer"/manifest*.json | wc -l)" = 1 ]
+}
+check 'nothing left to train, and another directory: it has the model' elsewhere
+check 'a run that keeps fewer saves says which go' fewer
+whole() { grep -q 'progress 100% step' "$folder/err"; }
+check 'a run that has read all of its data is at 100 %' whole
 told() {
     day 1 --out "$work/piped" &&
         grep -q 'out .*piped holds a model: the saves of this training take the place of its own' "$folder/err"

@@ -111,6 +111,19 @@ two_refused() {
         --data "$data" --set train.pipelines=2 -q
 }
 has_cores 2 'Adam in two pipelines' 'two pipelines under bsp' && two_refused
+cat >"$folder/dense.cfg" <<'CFG'
+[data]
+dense = I1..I13
+[fc y]
+input = dense
+units = 1
+[loss bce]
+input = y
+CFG
+heterps compile "$folder/dense.cfg" -o "$folder/dense.bin"
+check 'a save by the clock under train.exact' fails_so 1 'the result would depend on when one falls due' \
+    "$folder/dense.bin" --data "$data" --share --set train.sync=wsp --set train.exact=yes --set train.pipelines=2 \
+    --set checkpoint.seconds=5 -q
 check 'lanes under wsp' fails_so 2 'lanes = 1 under sync = wsp' "$graph" --data "$data" \
     --set train.sync=wsp --set train.lanes=2 -q
 cat >"$folder/twice.cfg" <<'CFG'

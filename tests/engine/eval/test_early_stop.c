@@ -71,9 +71,26 @@ static void early_stop_take__no_figure__is_invalid(void **state)
     assert_non_null(strstr(status_message(), "train.stop = bce.auc: the evaluation of step 7 has no such figure"));
 }
 
+/* A run that finds nothing left to train evaluates the last save's model once more. */
+static void early_stop_take__the_same_step_again__counts_once(void **state)
+{
+    (void)state;
+    struct watched w;
+    watch(&w, 0, 2);
+    assert_true(is_better(&w, 10, 0.5));
+    assert_false(is_better(&w, 20, 0.4));
+    assert_false(is_better(&w, 20, 0.4));
+    assert_int_equal(w.best.evaluations_since, 1);
+    assert_false(early_stop_is_over(&w.stop));
+    assert_true(is_better(&w, 20, 0.6)); /* of other data */
+    assert_false(is_better(&w, 30, 0.4));
+    assert_int_equal(w.best.evaluations_since, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(early_stop_take__the_same_step_again__counts_once),
         cmocka_unit_test(early_stop_take__equal_figure__is_not_better),
         cmocka_unit_test(early_stop_take__no_figure__is_invalid),
     };
