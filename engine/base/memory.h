@@ -34,9 +34,10 @@ void memory_give(const char *part, void *block, size_t bytes);
  * memory; callers may ignore it. */
 bool memory_touch(void *begin, size_t bytes);
 
-/* From now on pages of this scope's blocks that nobody has touched come in small ones, or in huge ones again. A huge
- * page that is touched first keeps its processor for a millisecond or more, where a machine's host has to find
- * the memory; a small one does not. Of pages that are touched the kernel makes huge ones by and by. */
+/* From now on pages of this scope's blocks that nobody has touched come in small ones, or in huge ones
+ * again. A huge page that is touched first keeps its processor for a millisecond or more, where a machine's
+ * host has to find the memory; a small one does not. Of pages that are touched the kernel makes huge ones
+ * by and by. */
 void memory_small_pages_set(bool is_on);
 
 /* Adds bytes that the part takes elsewhere (thread stacks, a library's buffers) to the plan. */

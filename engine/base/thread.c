@@ -14,8 +14,8 @@
 /* Gives a thirtieth of another thread's share: even where the others never rest, a thread that has
  * stepped back comes to its end. */
 #define NICE_BACK 15
-/* A thread with this slice takes the processor as it wakes; with Linux's own, 3 ms, it may wait for the slice of the
- * thread that runs. */
+/* A thread with this slice takes the processor as it wakes; with Linux's own, 3 ms, it may wait for the
+ * slice of the thread that runs. */
 #define SLICE_ANSWER_NS UINT64_C(100000)
 
 /* On the starter's stack, until the new thread has taken it. */

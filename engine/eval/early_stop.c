@@ -45,7 +45,8 @@ status early_stop_take(struct early_stop *stop, uint64_t step, bool *is_better)
                     best->figure, name);
     bool is_first = strcmp(best->figure, name) != 0;
     *is_better = is_first || (figure_of(stop)->better > 0 ? value > best->value : value < best->value);
-    /* The model of an evaluation that was counted is evaluated again, by a run that finds nothing left to train. */
+    /* The model of an evaluation that was counted is evaluated again, by a run that finds nothing left to
+     * train. */
     if (!*is_better && best->evaluated_step == step) return ST_OK;
     best->evaluated_step = step;
     best->evaluations_since++;

@@ -23,8 +23,8 @@ MUST_USE status older_saves_list(struct older_saves *older, const char *path);
  * cannot be removed stays: it does no harm, and the save has succeeded. */
 void older_saves_thin(const char *path, struct older_saves *older, const struct manifest *newest, uint32_t keep);
 void older_saves_free(struct older_saves *older);
-/* Warns if the next save in the directory, of which `keep` are kept, removes more than the oldest: after a run that
- * kept more. A directory that cannot be listed is not looked at. */
+/* Warns if the next save in the directory, of which `keep` are kept, removes more than the oldest: after a
+ * run that kept more. A directory that cannot be listed is not looked at. */
 void older_saves_warn(const char *path, uint32_t keep);
 
 #endif

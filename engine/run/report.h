@@ -30,7 +30,7 @@ struct report_progress {
     uint64_t window;
     struct feed_counts counts;
     bool is_over; /* the data have ended */
-    double rate; /* what report_progress has returned */
+    double rate;  /* what report_progress has returned */
 };
 /* Returns the examples a second since the last time. */
 double report_progress(struct report *report, const struct report_progress *progress);

@@ -160,8 +160,8 @@ static void *reading_main(void *context)
     return NULL;
 }
 
-/* Reads the model, which is nearly all of opening, on a thread of low priority that never has a processor for long. The caller starts the threads
- * that compute answers, so they keep their priority. */
+/* Reads the model, which is nearly all of opening, on a thread of low priority that never has a processor
+ * for long. The caller starts the threads that compute answers, so they keep their priority. */
 static status model_load_beside(struct model *model, const char *path)
 {
     struct reading r = {.model = model, .path = path};

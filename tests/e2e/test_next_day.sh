@@ -169,10 +169,12 @@ elsewhere() { # nothing is left to train, and the model is in the other director
         exported "$graph" "$work/straight1" straight1 && same_bytes other straight1
 }
 fewer() { # saves that go are named
-    cp -r "$work/daily" "$work/fewer" && day 3 --continue "$work/fewer" --set checkpoint.every=10 --set checkpoint.wait=yes &&
+    cp -r "$work/daily" "$work/fewer" && day 3 --continue "$work/fewer" --set checkpoint.every=10 \
+            --set checkpoint.wait=yes &&
         ! grep -q 'the next save removes' "$folder/err" && files=$(ls "$work/fewer"/manifest*.json | wc -l) &&
         day 4 --continue "$work/fewer" --set checkpoint.keep=1 &&
-        grep -q "fewer: the next save removes $files older ones, of steps $steps to $((3 * steps)) (checkpoint.keep = 1)" \
+        those="$files older ones, of steps $steps to $((3 * steps)) (checkpoint.keep = 1)" &&
+        grep -q "fewer: the next save removes $those" \
             "$folder/err" && [ "$(ls "$work/fewer"/manifest*.json | wc -l)" = 1 ]
 }
 check 'nothing left to train, and another directory: it has the model' elsewhere

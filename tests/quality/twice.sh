@@ -2,9 +2,9 @@
 # Usage: sh tests/quality/twice.sh [PROGRAM]
 # Builds the checked-out commit twice, in two new directories of different names, and compares the programs byte by
 # byte. With the PROGRAM that ./build.sh has made of this commit it builds once, and takes from build/release what
-# compiles longest, the kernels of cards, which are nvcc's work, and those of processors, and three quarters of the other
-# objects: another three of four with another commit. Prints their SHA-256. Exit status 1 if they differ; 77 with a
-# sentence if PROGRAM cannot be the commit's.
+# compiles longest, the kernels of cards, which are nvcc's work, and those of processors, and three quarters of the
+# other objects: another three of four with another commit. Prints their SHA-256. Exit status 1 if they differ; 77
+# with a sentence if PROGRAM cannot be the commit's.
 set -eu
 cd "$(dirname "$0")/../.."
 tree=$PWD

@@ -50,7 +50,8 @@ static void model_load__another_graph__says_what_differs(void **state)
          "[table emb]\ndim = 4\noptimizer = adam 0.05\n[embedding e]\ntable = emb\ninput = C1..C2\npool = sum\n" SIDE
              CAT H G Y LOSS,
          {"table emb: a row of the graph has 13 floats (vector and optimizer state), of ",
-          " 8: its optimizer or its life differs: emb.optimizer was adagrad 0.05 when it was saved and is adam 0.05 now"}},
+          " 8: its optimizer or its life differs: "
+          "emb.optimizer was adagrad 0.05 when it was saved and is adam 0.05 now"}},
         {DATA EMB "[concat x]\ninput = e, dense\n" H G Y LOSS,
          {"table 1: the graph has none, ", " has side: [table side] was there when it was saved and is not now"}},
         {DATA SIDE EMB CAT H G Y LOSS, {"table 0: the graph has side, ", " has emb"}},
@@ -75,11 +76,11 @@ static void model_load__another_graph__says_what_differs(void **state)
         {DATA EMB SIDE CAT H G Y LOSS "[train]\nseed = 99\n",
          {"the graph has the same tables and parameters, but another model hash ",
           ": its columns, ops, optimizers or seed differ: train.seed was 1 when it was saved and is 99 now"}},
-        {DATA "[table emb]\ndim = 4\noptimizer = adagrad 0.05\nrows = 100\n[embedding e]\ntable = emb\ninput = "
-              "C1..C2\npool = sum\n" SIDE CAT H G Y LOSS,
+        {DATA "[table emb]\ndim = 4\noptimizer = adagrad 0.05\nrows = 100\n"
+              "[embedding e]\ntable = emb\ninput = C1..C2\npool = sum\n" SIDE CAT H G Y LOSS,
          {"", "emb.rows was 0 when it was saved and is 100 now"}},
-        {DATA "[table emb]\ndim = 4\noptimizer = adagrad 0.05\nvector_score = 1\n[embedding e]\ntable = emb\ninput = "
-              "C1..C2\npool = sum\n" SIDE CAT H G Y LOSS,
+        {DATA "[table emb]\ndim = 4\noptimizer = adagrad 0.05\nvector_score = 1\n"
+              "[embedding e]\ntable = emb\ninput = C1..C2\npool = sum\n" SIDE CAT H G Y LOSS,
          {"", "emb.vector_score was 0 when it was saved and is 1 now"}},
     };
     struct graph graph;
