@@ -7,9 +7,9 @@
  *
  * Blocks travel by engine/node/talk.h; some thousand pieces an evaluation.
  *
- * Where nodes have stages, the nodes that have lanes of the last stage have the pieces of these lanes. On such
- * a node, and on rank 0, a thread beside the forward pass sends them, or takes them in and hears the others',
- * in turn:
+ * Where nodes have stages, the nodes that have lanes of the last stage have the pieces of these lanes. On
+ * such a node, and on rank 0, a thread beside the forward pass sends them, or takes them in and hears the
+ * others', in turn:
  *
  *     rank 0       the last stage's own lanes of step 0 ─▶ others' lanes ─▶ own lanes of step 1 ─▶ …
  *

@@ -510,10 +510,10 @@ struct out_wait {
 };
 static bool out_look(void *context)
 {
-    struct out_wait *w = context;
-    w->slot = order_take(w->p, &w->p->order);
+    struct out_wait *wait = context;
+    wait->slot = order_take(wait->p, &wait->p->order);
     /* Acquire pairs with whoever sets it. */
-    return w->slot != NULL || atomic_load_explicit(w->is_over, memory_order_acquire);
+    return wait->slot != NULL || atomic_load_explicit(wait->is_over, memory_order_acquire);
 }
 
 const struct slot *pipeline_out_await(struct pipeline *p, const _Atomic bool *is_over)

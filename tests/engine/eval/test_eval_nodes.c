@@ -319,8 +319,8 @@ static void evaluate__by_any_nodes__figures_of_one(void **state)
     member_close(&alone);
 }
 
-/* Nodes with the last stage have several blocks of terms in each step, and compute what the others of them wait
- * for: an evaluation in which a node waits for its turn, and computes nothing meanwhile, never ends. */
+/* Nodes with the last stage have several blocks of terms in each step, and compute what the others of them
+ * wait for: an evaluation in which a node waits for its turn, and computes nothing meanwhile, never ends. */
 static void evaluate__last_stage_on_any_nodes__figures_of_one(void **state)
 {
     (void)state;

@@ -134,8 +134,8 @@ static void plans_compare(const struct graph *graph, const struct instance *inst
     cost_model_free(&m);
 }
 
-/* Plans with a stage on several nodes; of these, with a stage on one; of these, ralp's. Plans whose last stage is on
- * several nodes, and another is not on the same. */
+/* Plans with a stage on several nodes; of these, with a stage on one; of these, ralp's. Plans whose last
+ * stage is on several nodes, and another is not on the same. */
 struct proposals {
     uint32_t shared, mixed, ralp, last;
 };
