@@ -153,6 +153,30 @@ static status evaluate_fail(struct member *m)
     return eval_nodes_tell(&nodes, st, &example_count);
 }
 
+/* A stage fails, in the middle of an evaluation, and a while later the other nodes hear of it. */
+static void *stage_fail(void *context)
+{
+    struct member *m = context;
+    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    pipeline_fail(m->crew.pipeline, status_fail(ST_IO, __FILE__, __LINE__, "it rains"));
+    return NULL;
+}
+static status evaluate_stage_fails(struct member *m, struct feed *feed)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, stage_fail, m) != 0) return ST_SYSTEM;
+    const status st = evaluate_measure(&m->crew, feed, &m->heads);
+    pthread_join(thread, NULL);
+    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    atomic_store(&net.shared_fails, ST_CORRUPT);
+    return st;
+}
+
+static status evaluate_fails(struct member *m, uint32_t turn)
+{
+    return plan ? evaluate_stage_fails(m, m->eval[turn]) : evaluate_fail(m);
+}
+
 /* To a step, on the first node's word, and an evaluation there. */
 static status turn_run(struct member *m, uint64_t until, uint32_t turn)
 {
@@ -164,7 +188,7 @@ static status turn_run(struct member *m, uint64_t until, uint32_t turn)
     TRY(pipeline_train(m->crew.pipeline, &job, &is_end));
     if (m->reduce == NULL) TRY(store_sees_until(m->setup.model.store, m->row_count, m->ticket));
     const bool fails = m->reduce && reduce_rank(m->reduce) == culprit;
-    const status st = fails ? evaluate_fail(m) : evaluate_measure(&m->crew, m->eval[turn], &m->heads);
+    const status st = fails ? evaluate_fails(m, turn) : evaluate_measure(&m->crew, m->eval[turn], &m->heads);
     if (m->reduce == NULL) store_sees_all(m->setup.model.store);
     if (st != ST_OK) snprintf(m->message, sizeof m->message, "%s", status_message());
     for (uint32_t h = 0; h < m->heads.count; h++)
@@ -376,6 +400,28 @@ static void evaluate__one_fails__all_nodes_say_so(void **state)
     culprit = NOBODY;
 }
 
+/* The nodes that take in what comes out of stages do not wait for what no longer comes. */
+static void evaluate__a_stage_fails__no_node_waits(void **state)
+{
+    (void)state;
+    const struct cut cut = {.node_count = 3};
+    graph = losses_path;
+    data = long_path;
+    plan = "0-1:1:1@2 2-2:1:1@1 3-4:1:1@0+1";
+    for (culprit = 0; culprit < 3; culprit++) {
+        nodes_run(&cut, culprit, long_path);
+        for (uint32_t n = 0; n < 3; n++) {
+            assert_int_equal(members[n].st, n == culprit ? ST_IO : ST_CORRUPT);
+            assert_string_equal(members[n].message, n == culprit ? "it rains" : "node 0: the disk is full");
+        }
+        nodes_close(&cut);
+    }
+    culprit = NOBODY;
+    plan = NULL;
+    graph = graph_path;
+    data = data_path;
+}
+
 static void evaluate__no_examples__all_nodes_say_so(void **state)
 {
     (void)state;
@@ -394,6 +440,7 @@ int main(void)
         cmocka_unit_test(evaluate__by_any_nodes__figures_of_one),
         cmocka_unit_test(evaluate__last_stage_on_any_nodes__figures_of_one),
         cmocka_unit_test(evaluate__one_fails__all_nodes_say_so),
+        cmocka_unit_test(evaluate__a_stage_fails__no_node_waits),
         cmocka_unit_test(evaluate__no_examples__all_nodes_say_so),
     };
     return cmocka_run_group_tests(tests, group_open, group_close);
