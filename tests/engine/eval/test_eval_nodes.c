@@ -129,6 +129,7 @@ struct member {
 
 #define NOBODY UINT32_MAX
 static uint32_t culprit = NOBODY; /* the node that fails */
+static uint32_t fails_ms;         /* so long after the evaluation's begin */
 static const char *plan;          /* whose stages lie on nodes; NULL: they share lanes */
 static uint32_t in_flight;        /* of it; 0: as it needs                              */
 static const char *graph = graph_path;
@@ -157,7 +158,7 @@ static status evaluate_fail(struct member *m)
 static void *stage_fail(void *context)
 {
     struct member *m = context;
-    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    nanosleep(&(struct timespec){.tv_nsec = fails_ms * 1000000}, NULL);
     pipeline_fail(m->crew.pipeline, status_fail(ST_IO, __FILE__, __LINE__, "it rains"));
     return NULL;
 }
@@ -405,11 +406,22 @@ static void evaluate__a_stage_fails__no_node_waits(void **state)
 {
     (void)state;
     const struct cut cut = {.node_count = 3};
+    static const struct {
+        const char *plan;
+        uint32_t culprit, at_ms;
+    } cases[] = {
+        /* Without node 0 nothing comes from node 1, for whose terms node 0 waits then, or it waits for its own. */
+        {"0-1:1:1@0 2-2:1:1@2 3-4:1:1@0+1", 0, 4},  {"0-1:1:1@0 2-2:1:1@2 3-4:1:1@0+1", 0, 6},
+        {"0-1:1:1@0 2-2:1:1@2 3-4:1:1@0+1", 0, 9},  {"0-1:1:1@0 2-2:1:1@2 3-4:1:1@0+1", 0, 15},
+        {"0-1:1:1@2 2-2:1:1@1 3-4:1:1@0+1", 1, 10}, {"0-1:1:1@2 2-2:1:1@1 3-4:1:1@0+1", 2, 10},
+    };
     graph = losses_path;
     data = long_path;
-    plan = "0-1:1:1@2 2-2:1:1@1 3-4:1:1@0+1";
-    for (culprit = 0; culprit < 3; culprit++) {
-        nodes_run(&cut, culprit, long_path);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        plan = cases[i].plan;
+        culprit = cases[i].culprit;
+        fails_ms = cases[i].at_ms;
+        nodes_run(&cut, i, long_path);
         for (uint32_t n = 0; n < 3; n++) {
             assert_int_equal(members[n].st, n == culprit ? ST_IO : ST_CORRUPT);
             assert_string_equal(members[n].message, n == culprit ? "it rains" : "node 0: the disk is full");
