@@ -129,9 +129,10 @@ struct member {
 
 #define NOBODY UINT32_MAX
 static uint32_t culprit = NOBODY; /* the node that fails */
-static uint32_t fails_ms;         /* so long after the evaluation's begin */
-static const char *plan;          /* whose stages lie on nodes; NULL: they share lanes */
-static uint32_t in_flight;        /* of it; 0: as it needs                              */
+static uint32_t late = NOBODY;    /* the node that evaluates when that one has failed */
+static _Atomic bool shared_is_failed;
+static const char *plan;   /* whose stages lie on nodes; NULL: they share lanes */
+static uint32_t in_flight; /* of it; 0: as it needs                              */
 static const char *graph = graph_path;
 static const char *data = data_path;
 static struct post_net net;
@@ -158,7 +159,7 @@ static status evaluate_fail(struct member *m)
 static void *stage_fail(void *context)
 {
     struct member *m = context;
-    nanosleep(&(struct timespec){.tv_nsec = fails_ms * 1000000}, NULL);
+    nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
     pipeline_fail(m->crew.pipeline, status_fail(ST_IO, __FILE__, __LINE__, "it rains"));
     return NULL;
 }
@@ -168,8 +169,8 @@ static status evaluate_stage_fails(struct member *m, struct feed *feed)
     if (pthread_create(&thread, NULL, stage_fail, m) != 0) return ST_SYSTEM;
     const status st = evaluate_measure(&m->crew, feed, &m->heads);
     pthread_join(thread, NULL);
-    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     atomic_store(&net.shared_fails, ST_CORRUPT);
+    atomic_store(&shared_is_failed, true);
     return st;
 }
 
@@ -188,6 +189,8 @@ static status turn_run(struct member *m, uint64_t until, uint32_t turn)
                                   .context = m};
     TRY(pipeline_train(m->crew.pipeline, &job, &is_end));
     if (m->reduce == NULL) TRY(store_sees_until(m->setup.model.store, m->row_count, m->ticket));
+    while (m->reduce && reduce_rank(m->reduce) == late && !atomic_load(&shared_is_failed))
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     const bool fails = m->reduce && reduce_rank(m->reduce) == culprit;
     const status st = fails ? evaluate_fails(m, turn) : evaluate_measure(&m->crew, m->eval[turn], &m->heads);
     if (m->reduce == NULL) store_sees_all(m->setup.model.store);
@@ -405,30 +408,31 @@ static void evaluate__one_fails__all_nodes_say_so(void **state)
 static void evaluate__a_stage_fails__no_node_waits(void **state)
 {
     (void)state;
-    const struct cut cut = {.node_count = 3};
     static const struct {
         const char *plan;
-        uint32_t culprit, at_ms;
+        uint32_t nodes, culprit, late;
     } cases[] = {
-        /* Without node 0 nothing comes from node 1, for whose terms node 0 waits then, or it waits for its own. */
-        {"0-1:1:1@0 2-2:1:1@2 3-4:1:1@0+1", 0, 4},  {"0-1:1:1@0 2-2:1:1@2 3-4:1:1@0+1", 0, 6},
-        {"0-1:1:1@0 2-2:1:1@2 3-4:1:1@0+1", 0, 9},  {"0-1:1:1@0 2-2:1:1@2 3-4:1:1@0+1", 0, 15},
-        {"0-1:1:1@2 2-2:1:1@1 3-4:1:1@0+1", 1, 10}, {"0-1:1:1@2 2-2:1:1@1 3-4:1:1@0+1", 2, 10},
+        {"0-2:1:1@0 3-4:1:1@0+1", 2, 0, 1}, /* node 0 waits for terms of node 1 */
+        {"0-2:1:1@1 3-4:1:1@0+1", 2, 1, 0}, /* node 1 waits for a place for its terms */
+        {"0-2:1:1@1 3-4:1:1@0+1", 2, 0, 1}, /* node 0 waits for what it computes itself */
+        {"0-1:1:1@2 2-2:1:1@1 3-4:1:1@0+1", 3, 2, NOBODY},
     };
     graph = losses_path;
     data = long_path;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         plan = cases[i].plan;
         culprit = cases[i].culprit;
-        fails_ms = cases[i].at_ms;
+        late = cases[i].late;
+        atomic_store(&shared_is_failed, false);
+        const struct cut cut = {.node_count = cases[i].nodes};
         nodes_run(&cut, i, long_path);
-        for (uint32_t n = 0; n < 3; n++) {
+        for (uint32_t n = 0; n < cut.node_count; n++) {
             assert_int_equal(members[n].st, n == culprit ? ST_IO : ST_CORRUPT);
             assert_string_equal(members[n].message, n == culprit ? "it rains" : "node 0: the disk is full");
         }
         nodes_close(&cut);
     }
-    culprit = NOBODY;
+    culprit = late = NOBODY;
     plan = NULL;
     graph = graph_path;
     data = data_path;
