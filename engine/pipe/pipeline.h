@@ -137,7 +137,7 @@ const struct slot *pipeline_out_await(struct pipeline *pipeline, const _Atomic b
 void pipeline_out_ring(struct pipeline *pipeline);
 /* By that thread: the slot is taken, and makes its way back. */
 void pipeline_out_give(struct pipeline *pipeline, const struct slot *slot);
-/* By that thread: it has failed, and so has the job; `failure` and its message. */
+/* By that thread, and by workers: ends the job with a failure of the calling thread, and its message. */
 void pipeline_fail(struct pipeline *pipeline, status failure);
 
 /* --- figures ---------------------------------------------------------------------------------- */
