@@ -227,7 +227,8 @@ static void *gather_main(void *context)
     struct gather *g = context;
     const status st = reduce_rank(g->reduce) == 0 ? turns_take(g) : own_take(g);
     failure_keep(&g->failure, st);
-    if (st != ST_OK) pipeline_fail(g->pipeline, st);
+    /* Relaxed: once it is set, the pass is over. */
+    if (st != ST_OK && !atomic_load_explicit(&g->shared_stop, memory_order_relaxed)) pipeline_fail(g->pipeline, st);
     return NULL;
 }
 
