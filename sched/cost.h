@@ -68,7 +68,6 @@ struct cost_link {
 enum cost_misplaced {
     COST_PLACED,
     COST_APART,  /* layers that share a table or parameters, or heads and the last stage, are on different nodes */
-    COST_LAST,   /* the last stage is on several nodes, and not all stages are on the same       */
     COST_TABLES, /* tables are on several nodes, and not all on the same                         */
     COST_RUNS,   /* more than PLAN_SHARED_MAX runs of neighbouring stages are on several nodes  */
 };

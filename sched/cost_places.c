@@ -245,15 +245,6 @@ double cost_memory_lack(const struct cost_model *m, const struct cost_stage *sta
     return lack;
 }
 
-/* Stages on other nodes than the last one, where this is on several. */
-static uint32_t last_misplaced(const struct cost_model *m, const struct cost_stage *stages, uint32_t count)
-{
-    const uint32_t type = stages[count - 1].type;
-    uint32_t wrong = 0;
-    for (uint32_t s = 0; s < count && cost_is_shared(m, type); s++) wrong += m->place[stages[s].type] != m->place[type];
-    return wrong;
-}
-
 /* Stages whose tables are on other nodes than the first ones, where any are on several. */
 static uint32_t tables_misplaced(const struct cost_model *m, const struct cost_stage *stages, uint32_t count)
 {
@@ -294,12 +285,11 @@ static uint32_t layers_misplaced(const struct cost_model *m, const struct cost_s
 uint32_t cost_misplaced(const struct cost_model *m, const struct cost_stage *stages, uint32_t count,
                         enum cost_misplaced *why)
 {
-    uint32_t wrong[] = {[COST_APART] = 0, [COST_LAST] = 0, [COST_TABLES] = 0, [COST_RUNS] = 0}, sum = 0;
+    uint32_t wrong[] = {[COST_APART] = 0, [COST_TABLES] = 0, [COST_RUNS] = 0}, sum = 0;
     *why = COST_PLACED;
     if (m->place_count == 1 || count == 1) return 0;
     if (m->has_leaders) wrong[COST_APART] = layers_misplaced(m, stages, count);
     if (m->has_shared) {
-        wrong[COST_LAST] = last_misplaced(m, stages, count);
         wrong[COST_TABLES] = tables_misplaced(m, stages, count);
         wrong[COST_RUNS] = runs_misplaced(m, stages, count);
     }

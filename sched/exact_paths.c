@@ -71,29 +71,25 @@ static bool has_next(const struct cost_model *m, uint32_t type, uint32_t place)
     return false;
 }
 
-/* Adds a segment before a stage on a place; `whole`: of a path that is all on one place. */
-static status segment_place_add(struct exact *x, struct segment segment, uint32_t place, bool whole, double tau)
+/* Adds a segment before a stage on a place. */
+static status segment_place_add(struct exact *x, struct segment segment, uint32_t place, double tau)
 {
     const struct cost_model *m = x->model;
-    const uint32_t own = m->place[segment.type], first_whole = whole ? m->place_count : 0;
     const bool is_last = segment.last + 1u == x->layer_count;
     if (!is_last && !has_next(m, segment.type, place)) return ST_OK;
     segment.time.move +=
         cost_links_seconds(m, segment.first, segment.last, segment.type, is_last ? 0 : m->place_nodes[place]);
-    segment.state = (uint16_t)(first_whole + own);
-    segment.next = is_last ? 0 : (uint16_t)(first_whole + place);
+    segment.place = (uint16_t)m->place[segment.type];
+    segment.next = is_last ? 0 : (uint16_t)place;
     return cost_units_least(&segment.time, tau, m->limit[segment.type]) > 0 ? segment_add(x, &segment) : ST_OK;
 }
 
 /* Adds the segment once for each place that the stage behind it may be on. */
 static status segment_places_add(struct exact *x, const struct segment *segment, double tau)
 {
-    const struct cost_model *m = x->model;
-    const bool is_last = segment->last + 1u == x->layer_count, is_shared = cost_is_shared(m, segment->type);
-    const uint32_t own = m->place[segment->type];
-    if (is_shared) TRY(segment_place_add(x, *segment, own, true, tau));
-    if (is_last) return is_shared ? ST_OK : segment_place_add(x, *segment, own, false, tau);
-    for (uint32_t place = 0; place < m->place_count; place++) TRY(segment_place_add(x, *segment, place, false, tau));
+    const bool is_last = segment->last + 1u == x->layer_count;
+    for (uint32_t place = 0; place < (is_last ? 1 : x->place_count); place++)
+        TRY(segment_place_add(x, *segment, place, tau));
     return ST_OK;
 }
 
@@ -128,12 +124,12 @@ status exact_open(struct exact *x, const struct cost_model *m, double tau)
     x->layer_count = L;
     x->type_count = T;
     x->node_count = m->node_count;
-    x->state_count = m->has_shared ? 2 * m->place_count : m->place_count;
+    x->place_count = m->place_count;
     x->first_rows = 0;
     while (x->first_rows < L && !(m->row_bytes[x->first_rows + 1] > 0)) x->first_rows++;
     x->is_coupled = m->node_count > 1 || m->has_node_memory || m->has_node_price;
     x->begin = calloc(L + 1, sizeof *x->begin);
-    x->ahead = calloc(2 * ((size_t)L + 1) * x->state_count, sizeof *x->ahead);
+    x->ahead = calloc(2 * ((size_t)L + 1) * x->place_count, sizeof *x->ahead);
     x->held = calloc(m->node_count, sizeof *x->held);
     x->visits = calloc(m->node_count, sizeof *x->visits);
     x->place_of = calloc(L, sizeof *x->place_of);
@@ -154,7 +150,7 @@ status exact_open(struct exact *x, const struct cost_model *m, double tau)
         st = status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for %u layers on %u types", L, T);
     free(sums);
     if (st != ST_OK) return st;
-    x->behind = x->ahead + ((size_t)L + 1) * x->state_count;
+    x->behind = x->ahead + ((size_t)L + 1) * x->place_count;
     x->multiplier_best = x->multiplier + T;
     x->units = x->used + T;
     x->found_types = x->types + L;
@@ -171,22 +167,22 @@ status exact_open(struct exact *x, const struct cost_model *m, double tau)
 
 static const struct least_two nothing = {INFINITY, INFINITY, NO_TYPE, 0, 0};
 
-/* Least paths from a layer on that begin in a state; and those up to a layer whose next stage is in a
- * state. */
-static inline struct least_two *ahead_of(const struct exact *x, uint32_t layer, uint32_t state)
+/* Least paths from a layer on that begin on a place; and those up to a layer whose next stage is on a
+ * place. */
+static inline struct least_two *ahead_of(const struct exact *x, uint32_t layer, uint32_t place)
 {
-    return &x->ahead[(size_t)layer * x->state_count + state];
+    return &x->ahead[(size_t)layer * x->place_count + place];
 }
-static inline struct least_two *behind_of(const struct exact *x, uint32_t layer, uint32_t state)
+static inline struct least_two *behind_of(const struct exact *x, uint32_t layer, uint32_t place)
 {
-    return &x->behind[(size_t)layer * x->state_count + state];
+    return &x->behind[(size_t)layer * x->place_count + place];
 }
 
-/* The state in which the least path of all layers begins. */
-static uint32_t ahead_state(const struct exact *x)
+/* The place on which the least path of all layers begins. */
+static uint32_t ahead_place(const struct exact *x)
 {
     uint32_t least = 0;
-    for (uint32_t n = 1; n < x->state_count; n++)
+    for (uint32_t n = 1; n < x->place_count; n++)
         if (ahead_of(x, 0, n)->best < ahead_of(x, 0, least)->best) least = n;
     return least;
 }
@@ -233,7 +229,7 @@ void exact_items_make(struct exact *x, const uint32_t *ids, uint32_t id_count, d
                                           .k = k,
                                           .last = segment->last,
                                           .type = segment->type,
-                                          .state = segment->state,
+                                          .place = segment->place,
                                           .next = segment->next};
     }
     while (layer <= x->layer_count) x->begin[layer++] = count;
@@ -242,14 +238,14 @@ void exact_items_make(struct exact *x, const uint32_t *ids, uint32_t id_count, d
 /* Finds the least paths of the layers ahead, with multipliers. */
 static void ahead_find(struct exact *x)
 {
-    for (uint32_t n = 0; n < x->state_count; n++) *ahead_of(x, x->layer_count, n) = (struct least_two){.type = NO_TYPE};
+    for (uint32_t n = 0; n < x->place_count; n++) *ahead_of(x, x->layer_count, n) = (struct least_two){.type = NO_TYPE};
     for (uint32_t l = x->layer_count; l-- > 0;) {
-        for (uint32_t n = 0; n < x->state_count; n++) *ahead_of(x, l, n) = nothing;
+        for (uint32_t n = 0; n < x->place_count; n++) *ahead_of(x, l, n) = nothing;
         for (uint32_t i = x->begin[l]; i < x->begin[l + 1]; i++) {
             struct item *item = &x->items[i];
             item->least = item->weight + x->multiplier[item->type] * item->k +
                           least_without(ahead_of(x, item->last + 1u, item->next), item->type);
-            least_add(ahead_of(x, l, item->state), item->least, item->type, i);
+            least_add(ahead_of(x, l, item->place), item->least, item->type, i);
         }
     }
 }
@@ -278,14 +274,14 @@ void exact_items_drop(struct exact *x)
     double worth = worth_of_limits(x), cutoff = x->cutoff + worth + rounding(x, x->cutoff, worth);
     uint32_t count = 0;
     for (uint32_t l = 0; l <= x->layer_count; l++)
-        for (uint32_t n = 0; n < x->state_count; n++)
+        for (uint32_t n = 0; n < x->place_count; n++)
             *behind_of(x, l, n) = l > 0 ? nothing : (struct least_two){.type = NO_TYPE};
     for (uint32_t l = 0; l < x->layer_count; l++) {
         uint32_t begin = x->begin[l], end = x->begin[l + 1];
         x->begin[l] = count;
         for (uint32_t i = begin; i < end; i++) {
             struct item item = x->items[i];
-            double before = least_without(behind_of(x, l, item.state), item.type);
+            double before = least_without(behind_of(x, l, item.place), item.type);
             if (!(before + item.least < cutoff)) continue;
             least_add(behind_of(x, item.last + 1u, item.next), before + item.weight + x->multiplier[item.type] * item.k,
                       item.type, 0);
@@ -343,8 +339,8 @@ static bool path_take(struct exact *x, double *weight)
     bool is_within = true;
     *weight = 0;
     memset(x->used, 0, x->type_count * sizeof *x->used);
-    for (uint32_t l = 0, state = ahead_state(x); l < x->layer_count;) {
-        const struct least_two *two = ahead_of(x, l, state);
+    for (uint32_t l = 0, place = ahead_place(x); l < x->layer_count;) {
+        const struct least_two *two = ahead_of(x, l, place);
         const struct item *item = &x->items[two->type != before ? two->best_item : two->second_item];
         x->used[item->type] += item->k;
         is_within = is_within && x->used[item->type] <= x->model->limit[item->type];
@@ -352,7 +348,7 @@ static bool path_take(struct exact *x, double *weight)
         before = item->type;
         path_item(x, item, l);
         l = item->last + 1u;
-        state = item->next;
+        place = item->next;
     }
     if (x->is_coupled && is_within) {
         const double coupled = path_weight(x);
@@ -393,7 +389,7 @@ double exact_ascend(struct exact *x, bool *is_solved)
     *is_solved = false;
     for (uint32_t step = 0; step < ASCENT_STEPS; step++) {
         ahead_find(x);
-        const double least = ahead_of(x, 0, ahead_state(x))->best;
+        const double least = ahead_of(x, 0, ahead_place(x))->best;
         if (isinf(least)) return INFINITY;
         double worth = worth_of_limits(x), bound = least - worth;
         bound -= rounding(x, bound, worth);
@@ -535,9 +531,9 @@ static bool place_enter(struct exact *x, const struct item *item, uint32_t first
     return is_right && (rows == place || ((nodes & (nodes - 1)) == 0 && !cost_is_shared(m, item->type)));
 }
 
-/* Goes on from a layer, in a state; `reduced` is the weight with multipliers, less the worth of the
+/* Goes on from a layer, on a place; `reduced` is the weight with multipliers, less the worth of the
  * limits and the bound of rounding. False: the search must end now. */
-static bool dive(struct exact *x, uint32_t layer, uint32_t depth, uint32_t before, uint32_t state, double reduced,
+static bool dive(struct exact *x, uint32_t layer, uint32_t depth, uint32_t before, uint32_t place, double reduced,
                  double weight)
 {
     const struct cost_model *m = x->model;
@@ -551,7 +547,7 @@ static bool dive(struct exact *x, uint32_t layer, uint32_t depth, uint32_t befor
         double least = x->found * (1 - GAP) < x->cutoff ? x->found * (1 - GAP) : x->cutoff;
         if (reduced + item->least >= least) break;
         if (item->type == before || x->used[item->type] + item->k > m->limit[item->type]) continue;
-        if (depth > 0 && item->state != state) continue;
+        if (depth > 0 && item->place != place) continue;
         if (++x->nodes > x->nodes_max || (x->nodes % DIVE_LOOK == 0 && exact_cut(x))) return false;
         x->used[item->type] += item->k;
         x->trail[depth] = i;

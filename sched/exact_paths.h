@@ -12,7 +12,7 @@
 struct segment {
     struct cost_time time;
     uint16_t first, last, type;
-    uint16_t state, next; /* of the path here, and of the next stage; 0 after the last layer */
+    uint16_t place, next; /* here, and of the next stage; 0 after the last layer */
 };
 
 /* A segment with its units for the tau at hand. */
@@ -20,7 +20,7 @@ struct item {
     double weight; /* of the objective */
     double least;  /* with multipliers: its weight and that of the least path after its last layer */
     uint32_t segment, k;
-    uint16_t last, type, state, next;
+    uint16_t last, type, place, next;
 };
 
 /* The least of several paths, and the least of the paths that differ from it in the type
@@ -60,9 +60,7 @@ struct exact {
     const struct cost_model *model;
     uint32_t layer_count, type_count;
     uint32_t node_count;
-    /* States of a path: the place of a stage; and, added to the number of places, the place on which the
-     * whole path is: a path that ends on several nodes is there from its beginning (COST_LAST). */
-    uint32_t state_count;
+    uint32_t place_count;
     bool is_coupled;       /* a path weighs more than its segments */
     struct search *search; /* says when to stop */
     bool offers;           /* plans that come up are offered to the search */
@@ -79,8 +77,8 @@ struct exact {
     /* the problem at hand: items of layer l are begin[l] … begin[l + 1] - 1 */
     struct item *items;
     uint32_t *begin; /* [L + 1] */
-    /* [L + 1, states]: paths of layers l … L - 1 that begin in a state; paths of layers 0 … l - 1 before a
-     * stage in it */
+    /* [L + 1, places]: paths of layers l … L - 1 that begin on a place; paths of layers 0 … l - 1 before a
+     * stage on it */
     struct least_two *ahead, *behind;
     double a, b; /* the interval of tau */
     /* [T] */

@@ -151,7 +151,7 @@ static void greedy_improve(struct exact *x, const struct cost_model *m, double b
 }
 
 /* Finds the best plan of one type, then of the greedy search: of all types, and of those of each place, as a
- * plan that mixes places may be one that a run refuses (COST_LAST, …). types[L] and its tau. */
+ * plan that mixes places may be one that a run refuses (COST_TABLES, …). types[L] and its tau. */
 static status fast_plan_find(struct exact *x, const struct cost_model *m, double below, type_index *types,
                              struct cost_stage *stages, double *least)
 {

@@ -133,7 +133,6 @@ const char *nodes_misplaced_text(enum cost_misplaced misplaced)
     case COST_PLACED: break;
     case COST_APART:
         return "layers that share a table or parameters, or losses and the last stage, would lie on different nodes";
-    case COST_LAST: return "the last stage would lie on several nodes, and not all stages on the same";
     case COST_TABLES: return "tables would lie on several nodes, and not all on the same";
     case COST_RUNS: return "too many runs of neighbouring stages would lie on several nodes";
     }

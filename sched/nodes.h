@@ -28,7 +28,7 @@ MUST_USE status nodes_check(const struct cluster *cluster, const struct nodes_st
  * order. 0: the plan says nothing of nodes, as its types have none, or all lie on one. */
 uint64_t nodes_of_plan(const struct instance *instance, const struct cost_stage *stages, uint32_t stage_count,
                        uint32_t type);
-/* Why a run refuses a plan: "the last stage would lie on several nodes, …". */
+/* Why a run refuses a plan: "tables would lie on several nodes, …". */
 const char *nodes_misplaced_text(enum cost_misplaced misplaced);
 
 /* A part of a plan's cut on the link that it crosses; or the exchange of a stage's nodes, on its slowest

@@ -70,16 +70,28 @@ static status terms_say(struct eval_nodes *n, const struct slot *slot)
         heads_terms_write(n->heads, slot, begin, end, at + sizeof count);
         gather_put(&n->gather, (uint32_t)(sizeof count + heads_terms_bytes(n->heads, (uint32_t)count)));
     }
-    if (m->is_last) gather_step_end(&n->gather, m->step);
+    if (m->is_last || m->micro_index + 1 == n->micro_end) gather_step_end(&n->gather, m->step);
     return ST_OK;
 }
 
 status eval_nodes_add(struct eval_nodes *n, const struct slot *slot)
 {
     if (reduce_rank(n->gather.reduce) != 0) return terms_say(n, slot);
-    TRY(gather_until(&n->gather, slot->input->batch.step)); /* rank 0 has the first lane of every step */
+    /* Rank 0 has the first lane of every step; where nodes have stages, its turn comes by itself. */
+    if (!n->gather.by_stages) TRY(gather_until(&n->gather, slot->input->batch.step));
     TRY(heads_add(n->heads, slot));
     return n->by ? by_value_add(n->by, slot, n->heads->rank) : ST_OK;
+}
+
+static status own_add(void *context, const struct slot *slot) { return eval_nodes_add(context, slot); }
+
+status eval_nodes_start(struct eval_nodes *n, struct pipeline *pipeline, bool *by_stages)
+{
+    const uint32_t a_lane = batch_micro_count(n->shape) / n->shape.lanes;
+    const struct fold_lanes lanes = gather_lanes(&n->gather);
+    n->micro_end = a_lane * (lanes.begin + lanes.count);
+    *by_stages = n->gather.by_stages;
+    return gather_start(&n->gather, pipeline, a_lane, own_add);
 }
 
 status eval_nodes_end(struct eval_nodes *n, status st) { return gather_end(&n->gather, st); }

@@ -350,10 +350,12 @@ static status nodes_measure(struct crew *c, struct feed *feed, struct heads *hea
 {
     struct eval_nodes nodes;
     TRY(eval_nodes_begin(&nodes, c->nodes, heads, by));
+    bool by_stages = false;
     status st = rank_ready(c, heads);
-    if (st == ST_OK) st = gather_start(&nodes.gather);
+    if (st == ST_OK) st = eval_nodes_start(&nodes, c->pipeline, &by_stages);
     const bool computes = exchange_computes(c->options.exchange);
-    if (st == ST_OK && computes) st = evaluate_run(c, feed, measure_sink, &(struct measuring){.nodes = &nodes});
+    if (st == ST_OK && computes)
+        st = evaluate_run(c, feed, by_stages ? NULL : measure_sink, &(struct measuring){.nodes = &nodes});
     st = eval_nodes_end(&nodes, st);
     if (reduce_rank(c->nodes) == 0 && st == ST_OK) st = figures_find(feed, heads, example_count);
     return eval_nodes_tell(&nodes, st, example_count);

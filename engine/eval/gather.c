@@ -19,17 +19,32 @@ _Static_assert(sizeof(struct gather_piece) == TALK_BYTES - GATHER_PIECE_BYTES, "
 
 static uint32_t padded(uint32_t bytes) { return (bytes + 7) & ~UINT32_C(7); }
 
+/* The nodes that have pieces. */
+static uint64_t tellers_find(const struct exchange *x)
+{
+    uint64_t tellers = 0;
+    if (x->waves) return x->waves->tellers;
+    if (x->stages == NULL) return UINT64_MAX >> (64 - x->node_count);
+    for (uint32_t n = 0; n < x->node_count; n++)
+        tellers |= (uint64_t)(exchange_stage_lanes(x->stages, x->stages->count - 1, n).count > 0) << n;
+    return tellers;
+}
+
 void gather_begin(struct gather *g, struct reduce *reduce,
                   status (*take)(void *context, const void *piece, uint32_t bytes), void *context)
 {
-    const struct exchange_stages *stages = reduce_exchange(reduce)->stages;
-    const struct exchange_waves *waves = reduce_exchange(reduce)->waves;
+    const struct exchange *x = reduce_exchange(reduce);
     *g = (struct gather){.reduce = reduce,
                          .take = take,
                          .context = context,
-                         .by_stages = stages != NULL && waves == NULL,
-                         .tellers = waves ? waves->tellers : UINT64_MAX};
-    if (stages) g->teller = exchange_stage_node(stages, stages->count - 1, 0);
+                         .by_stages = x->stages != NULL && x->waves == NULL,
+                         .tellers = tellers_find(x)};
+}
+
+struct fold_lanes gather_lanes(const struct gather *g)
+{
+    const struct exchange *x = reduce_exchange(g->reduce);
+    return g->by_stages ? exchange_stage_lanes(x->stages, x->stages->count - 1, x->rank) : (struct fold_lanes){0};
 }
 
 /* --- another node ----------------------------------------------------------------------------- */
@@ -47,7 +62,7 @@ status gather_place(struct gather *g, uint64_t step, uint32_t least, uint8_t **a
     CHECK(least <= GATHER_PIECE_BYTES);
     if (step != g->step || TALK_BYTES - g->used < sizeof(struct gather_piece) + padded(least)) block_say(g);
     g->step = step;
-    if (g->block == NULL) TRY(reduce_say_place(g->reduce, 0, &g->block));
+    if (g->block == NULL) TRY(reduce_say_place_until(g->reduce, 0, &g->shared_stop, &g->block));
     *at = g->block + g->used + sizeof(struct gather_piece);
     *room = TALK_BYTES - g->used - (uint32_t)sizeof(struct gather_piece);
     return ST_OK;
@@ -120,8 +135,7 @@ static status node_hear(struct gather *g, uint32_t from, uint64_t step, bool dro
         struct gather_piece piece;
         TRY(reduce_hear_until(g->reduce, from, &g->shared_stop, &at, &left));
         TRY(piece_read(g, from, at, left, &piece));
-        /* Blocks are of one step; a failure is heard at once. */
-        if (piece.step > step && (piece.step != LAST || piece.code == ST_OK)) return ST_OK;
+        if (piece.step > step && piece.step != LAST) return ST_OK; /* blocks are of one step */
         while (left > 0 && !*is_end) {
             TRY(piece_read(g, from, at, left, &piece));
             const uint8_t *data = at + sizeof piece;
@@ -144,13 +158,22 @@ static status node_hear(struct gather *g, uint32_t from, uint64_t step, bool dro
     return ST_OK;
 }
 
-status gather_until(struct gather *g, uint64_t before)
+/* The other nodes that may have further pieces. */
+static uint64_t others_left(const struct gather *g) { return g->tellers & ~g->ended & ~UINT64_C(1); }
+
+/* Takes in the other nodes' pieces of the next step, in order of nodes. */
+static status step_hear(struct gather *g)
 {
     bool is_end;
-    if (g->by_stages) return ST_OK;
-    for (; g->step < before; g->step++)
-        for (uint32_t from = 1; from < reduce_node_count(g->reduce); from++)
-            if (g->tellers >> from & 1) TRY(node_hear(g, from, g->step, false, &is_end));
+    for (uint64_t left = others_left(g); left; left &= left - 1)
+        TRY(node_hear(g, (uint32_t)__builtin_ctzll(left), g->step, false, &is_end));
+    g->step++;
+    return ST_OK;
+}
+
+status gather_until(struct gather *g, uint64_t before)
+{
+    while (g->step < before) TRY(step_hear(g));
     return ST_OK;
 }
 
@@ -170,44 +193,83 @@ static status ends_hear(struct gather *g, status st)
 
 /* --- all -------------------------------------------------------------------------------------- */
 
-static void *hearing(void *context)
+/* Takes the node's next micro-batch out of the pipeline, or finds that there is none. */
+static status own_next(struct gather *g)
 {
-    struct gather *g = context;
-    bool is_end;
-    failure_keep(&g->heard, node_hear(g, g->teller, LAST, false, &is_end));
-    return NULL;
-}
-
-status gather_start(struct gather *g)
-{
-    if (!g->by_stages || reduce_rank(g->reduce) != 0 || g->teller == 0) return ST_OK;
-    const int error = thread_start(&g->thread, hearing, g);
-    if (error) FAIL(SYSTEM, "cannot start the thread that hears an evaluation: %s", strerror(error));
-    memory_note("threads", THREAD_STACK_BYTES);
-    g->is_hearing = true;
+    const struct slot *slot = pipeline_out_await(g->pipeline, &g->shared_over);
+    /* Relaxed: set before shared_over. */
+    if (atomic_load_explicit(&g->shared_stop, memory_order_relaxed)) FAIL(STOPPED, "the pass has failed");
+    g->own_is_over = slot == NULL;
+    if (slot == NULL) return ST_OK;
+    TRY(g->own(g->context, slot));
+    pipeline_out_give(g->pipeline, slot);
     return ST_OK;
 }
 
-/* On rank 0: waits until the thread has heard all, or, after a failure, stops it. */
-static status hearing_end(struct gather *g, status st)
+/* On rank 0: only the last step of the data may have fewer micro-batches. */
+static status turns_take(struct gather *g)
+{
+    while (!g->own_is_over || others_left(g)) {
+        for (uint32_t i = 0; i < g->own_micros && !g->own_is_over; i++) TRY(own_next(g));
+        TRY(step_hear(g));
+    }
+    return ST_OK;
+}
+
+static status own_take(struct gather *g)
+{
+    while (!g->own_is_over) TRY(own_next(g));
+    return ST_OK;
+}
+
+static void *gather_main(void *context)
+{
+    struct gather *g = context;
+    const status st = reduce_rank(g->reduce) == 0 ? turns_take(g) : own_take(g);
+    failure_keep(&g->failure, st);
+    /* Relaxed: once it is set, the pass is over. */
+    if (st != ST_OK && !atomic_load_explicit(&g->shared_stop, memory_order_relaxed)) pipeline_fail(g->pipeline, st);
+    return NULL;
+}
+
+status gather_start(struct gather *g, struct pipeline *pipeline, uint32_t micros,
+                    status (*own)(void *context, const struct slot *slot))
+{
+    const uint32_t rank = reduce_rank(g->reduce);
+    if (!g->by_stages || (rank != 0 && !(g->tellers >> rank & 1))) return ST_OK;
+    g->pipeline = pipeline;
+    g->own = own;
+    g->own_micros = micros * gather_lanes(g).count;
+    g->own_is_over = g->own_micros == 0;
+    const int error = thread_start(&g->thread, gather_main, g);
+    if (error) FAIL(SYSTEM, "cannot start the thread that takes in an evaluation: %s", strerror(error));
+    memory_note("threads", THREAD_STACK_BYTES);
+    g->is_running = true;
+    return ST_OK;
+}
+
+/* Waits until the thread has taken all, or, after a failure, stops it. */
+static status thread_end(struct gather *g, status st)
 {
     struct failure failure;
-    if (!g->is_hearing) return st;
+    if (!g->is_running) return st;
     failure_keep(&failure, st);
-    /* Relaxed: the thread only ends by it. */
+    /* Relaxed: published by the next one. */
     if (st != ST_OK) atomic_store_explicit(&g->shared_stop, true, memory_order_relaxed);
-    if (st != ST_OK) reduce_hear_stop(g->reduce);
+    /* Release pairs with the acquire in pipeline_out_await(). */
+    atomic_store_explicit(&g->shared_over, true, memory_order_release);
+    pipeline_out_ring(g->pipeline);
+    if (st != ST_OK) reduce_talk_stop(g->reduce);
     pthread_join(g->thread, NULL);
     memory_note("threads", -THREAD_STACK_BYTES); /* taken back, modulo 2^64 */
-    return failure_is(&failure) ? failure_adopt(&failure) : failure_adopt(&g->heard);
+    return failure_is(&failure) ? failure_adopt(&failure) : failure_adopt(&g->failure);
 }
 
 /* Rank 0 may finish its stages before other nodes do. */
 static status stages_end(struct gather *g, status st)
 {
-    if (reduce_rank(g->reduce) != 0) return st == ST_OK ? end_say(g, ST_OK) : st;
-    TRY(hearing_end(g, st));
-    return ends_hear(g, ST_OK);
+    TRY(thread_end(g, st));
+    return reduce_rank(g->reduce) != 0 ? end_say(g, ST_OK) : ends_hear(g, ST_OK);
 }
 
 status gather_end(struct gather *g, status st)

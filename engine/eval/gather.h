@@ -7,16 +7,25 @@
  *
  * Blocks travel by engine/node/talk.h; some thousand pieces an evaluation.
  *
- * Where nodes have stages, the node with the last stage has all pieces. If rank 0 is another node,
- * it hears them on a thread beside its own part of the forward pass; a failure in the pass ends
- * the job, which tells the failure. Where workers have stages on several nodes, each worker's node of
- * the last stage has the pieces of its worker's steps; rank 0 is one of these nodes. */
+ * Where nodes have stages, the nodes that have lanes of the last stage have the pieces of these lanes. On
+ * such a node, and on rank 0, a thread beside the forward pass sends them, or takes them in and hears the
+ * others', in turn:
+ *
+ *     rank 0       the last stage's own lanes of step 0 ─▶ others' lanes ─▶ own lanes of step 1 ─▶ …
+ *
+ * The pass itself never waits for its turn: a node that waits there computes nothing, not even what those
+ * need for whom it waits. What has been computed keeps its slot until it is taken, and so bounds how far the
+ * pass runs ahead. A failure in the pass ends the job, which tells the failure.
+ *
+ * Where workers have stages on several nodes, each worker's node of the last stage has the pieces of its
+ * worker's steps; rank 0 is one of these nodes. */
 #ifndef HETERPS_ENGINE_EVAL_GATHER_H
 #define HETERPS_ENGINE_EVAL_GATHER_H
 
 #include <pthread.h>
 
 #include "engine/node/talk.h"
+#include "engine/pipe/pipeline.h"
 
 /* The most bytes of a piece: of a piece that fills a block. */
 #define GATHER_PIECE_BYTES (TALK_BYTES - 16u)
@@ -32,22 +41,29 @@ struct gather {
     /* of another node: the block that is being filled */
     uint8_t *block;
     uint32_t used;
-    /* where nodes have stages */
+    /* where nodes have stages: of the thread, if is_running */
     bool by_stages;
-    uint32_t teller;  /* the node that has the pieces                */
-    pthread_t thread; /* of rank 0: hears them, if is_hearing        */
-    bool is_hearing;
-    _Atomic bool shared_stop;
-    struct failure heard; /* of the thread: its failure */
+    struct pipeline *pipeline;
+    status (*own)(void *context, const struct slot *slot);
+    uint32_t own_micros; /* that the node has of a whole step in the last stage */
+    bool own_is_over;    /* it has taken all                                    */
+    pthread_t thread;
+    bool is_running;
+    _Atomic bool shared_over, shared_stop; /* the pass is over; or has failed, and the thread ends */
+    struct failure failure;                /* the thread's                                          */
 };
 
 /* Keeps its arguments. By all nodes; `take` is rank 0's. */
 void gather_begin(struct gather *gather, struct reduce *reduce,
                   status (*take)(void *context, const void *piece, uint32_t bytes), void *context);
 
-/* After gather_begin, before the pass: where nodes have stages, rank 0 may start the thread,
- * which then calls `take`. SYSTEM. */
-MUST_USE status gather_start(struct gather *gather);
+/* The lanes of which the node has pieces where nodes have stages; count 0: none. */
+struct fold_lanes gather_lanes(const struct gather *gather);
+/* After gather_begin, before the pass: where nodes have stages, may start the thread. It takes the `micros`
+ * micro-batches of a lane out of the pipeline (pipeline_out_await) and calls `own` for each, in the order of
+ * the data and in turn with `take`. SYSTEM. */
+MUST_USE status gather_start(struct gather *gather, struct pipeline *pipeline, uint32_t micros,
+                             status (*own)(void *context, const struct slot *slot));
 /* Another node's: the place for a piece of the step, with *room bytes, at least `least`; a block of an
  * earlier step is sent first. At most GATHER_PIECE_BYTES. */
 MUST_USE status gather_place(struct gather *gather, uint64_t step, uint32_t least, uint8_t **at, uint32_t *room);

@@ -6,7 +6,7 @@
  *     last stage's forward pass ──progressive_take──▶ cell: samples of a micro-batch
  *         ──progressive_step, in order──▶ window: the last n ──progressive_keep──▶ its copy ──▶ figures
  *
- * Of several nodes, each keeps the samples of its lanes, or, with the last stage, of all examples, by
+ * Of several nodes, each keeps the samples of its lanes, where nodes have stages those of the last stage, by
  * the examples' numbers in the order of the data. After a step that is marked for all
  * (engine/node/reduce.h) rank 0 hears the samples that it lacks, in blocks of engine/node/talk.h, and
  * measures: its figures equal one node's.

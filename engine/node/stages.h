@@ -23,10 +23,10 @@ struct stages_options {
     bool has_waves;          /* wsp */
 };
 /* INVALID: the plan is for another number of nodes; a stage has fewer lanes than nodes; layers that share a
- * table or parameters are on other nodes; losses and heads are not where the last stage is, or this is on
- * several nodes; a table on several nodes is not on those of all others; too many stages on several nodes.
- * Under wsp: stages are on different numbers of nodes; a node is of two workers; node 0 has not the last
- * stage of its worker. MEMORY. */
+ * table or parameters are on other nodes; losses and heads are not on the nodes of the last stage; a table on
+ * several nodes is not on those of all others; too many stages on several nodes. Under wsp: stages are on
+ * different numbers of nodes; a node is of two workers; node 0 has not the last stage of its worker.
+ * MEMORY. */
 MUST_USE status stages_place(struct exchange_stages *stages, const struct stages_options *options);
 /* Whether each stage lies on all nodes that are there: then nodes share the lanes of all. */
 bool stages_are_even(const struct stages_options *options);

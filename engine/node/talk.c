@@ -55,14 +55,16 @@ static status way_await(struct waiting w)
 {
     bell_await(&w.r->talk_bell, false, waiting_look, &w);
     if (is_there(&w)) return ST_OK;
-    if (is_stopped(&w)) FAIL(STOPPED, "nothing more is heard");
+    if (is_stopped(&w)) FAIL(STOPPED, "nothing more is said or heard");
     return failure_adopt(&w.r->failure);
 }
 
-status reduce_say_place(struct reduce *r, uint32_t to, uint8_t **at)
+status reduce_say_place(struct reduce *r, uint32_t to, uint8_t **at) { return reduce_say_place_until(r, to, NULL, at); }
+
+status reduce_say_place_until(struct reduce *r, uint32_t to, const _Atomic bool *stop, uint8_t **at)
 {
     struct talk_way *way = way_of(r, to);
-    TRY(way_await((struct waiting){r, &way->shared_given, &way->shared_taken, TALK_PLACES, false, NULL}));
+    TRY(way_await((struct waiting){r, &way->shared_given, &way->shared_taken, TALK_PLACES, false, stop}));
     *at = way->out[atomic_load_explicit(&way->shared_given, memory_order_relaxed) % TALK_PLACES];
     return ST_OK;
 }
@@ -83,7 +85,7 @@ status reduce_hear(struct reduce *r, uint32_t from, const uint8_t **at, uint32_t
     return reduce_hear_until(r, from, NULL, at, bytes);
 }
 
-void reduce_hear_stop(struct reduce *r) { bell_ring(&r->talk_bell); }
+void reduce_talk_stop(struct reduce *r) { bell_ring(&r->talk_bell); }
 
 status reduce_hear_until(struct reduce *r, uint32_t from, const _Atomic bool *stop, const uint8_t **at, uint32_t *bytes)
 {

@@ -15,15 +15,17 @@
 /* Where the next block for the node is written, [TALK_BYTES]; waits for a place. One of the two is rank 0.
  * Fails, like the functions below, as the exchange. */
 MUST_USE status reduce_say_place(struct reduce *reduce, uint32_t to, uint8_t **at);
+/* The same, but STOPPED when *stop is set; the thread that sets it then calls reduce_talk_stop. */
+MUST_USE status reduce_say_place_until(struct reduce *reduce, uint32_t to, const _Atomic bool *stop, uint8_t **at);
 /* The block is written: 1 to TALK_BYTES. */
 void reduce_say(struct reduce *reduce, uint32_t to, uint32_t bytes);
 /* Waits for the node's next block, which stays until it is heard. */
 MUST_USE status reduce_hear(struct reduce *reduce, uint32_t from, const uint8_t **at, uint32_t *bytes);
 void reduce_heard(struct reduce *reduce, uint32_t from);
-/* The same, but STOPPED when *stop is set; the thread that sets it then calls reduce_hear_stop. */
+/* The same, but STOPPED when *stop is set; the thread that sets it then calls reduce_talk_stop. */
 MUST_USE status reduce_hear_until(struct reduce *reduce, uint32_t from, const _Atomic bool *stop, const uint8_t **at,
                                   uint32_t *bytes);
-void reduce_hear_stop(struct reduce *reduce);
+void reduce_talk_stop(struct reduce *reduce);
 /* Says any number of bytes in as many blocks as it takes, and hears as many. */
 MUST_USE status reduce_say_all(struct reduce *reduce, uint32_t to, const void *at, uint64_t bytes);
 MUST_USE status reduce_hear_all(struct reduce *reduce, uint32_t from, void *at, uint64_t bytes);

@@ -374,7 +374,9 @@ static status parts_open(struct hops *h)
     for (uint32_t n = 0; n < h->o.exchange->node_count; n++)
         if (h->o.slot_counts[n] > slots) slots = h->o.slot_counts[n];
     /* More than can lie between the oldest micro-batch under way on either node and the newest: those of two
-     * steps, or as many as are in flight, since ways back are made in order. */
+     * steps; or, in an evaluation, as many as are in flight, since ways back are made in order. The order is
+     * that of each node with the last stage, of which one may be some three steps ahead of another, as far as
+     * there is room for what it says (TALK_PLACES). */
     for (h->number_count = 1; h->number_count < 4 * (h->o.micro_count + slots);) h->number_count *= 2;
     hops_layout(h, &sum);
     TRY(arena_open(&h->arena, "nodes", sum.bytes));

@@ -117,6 +117,13 @@ static bool gate_admits(struct pipeline *p, const struct input *input, uint32_t 
     return true;
 }
 
+/* Whether this node has the last stage of the micro-batch's lane. */
+static bool ends_here(const struct pipeline *p, const struct micro_batch *m)
+{
+    return exchange_has_lane(p->stages[p->stage_count - 1]->lanes,
+                             batch_lane_of(graph_batch(p->graph), m->micro_index));
+}
+
 /* Numbers the input, binds it to a slot and to what it needs, and lets it in at a stage; stage_count: there
  * is nothing to compute here, and the slot only ends its step. */
 static void gate_let_in(struct worker *w, struct input *input, uint32_t pipeline, uint32_t entry)
@@ -126,7 +133,8 @@ static void gate_let_in(struct worker *w, struct input *input, uint32_t pipeline
     CHECK(ring_try_pop(&p->slots_free, &index)); /* there are as many as may be in flight */
     struct slot *slot = &p->slots[index];
     slot_bind(slot, input, p->graph, p->model);
-    if (entry < p->stage_count) p->sequence[index] = p->gate.sequence[pipeline_sequence_lane(p, &input->batch)]++;
+    if (entry < p->stage_count && ends_here(p, &input->batch))
+        p->sequence[index] = p->gate.sequence[pipeline_sequence_lane(p, &input->batch)]++;
     /* Relaxed: only the gate adds, and what it adds it pushes. */
     atomic_fetch_add_explicit(&p->shared_in_flight, 1, memory_order_relaxed);
     if (p->job == JOB_TRAIN) p->sync->vt->bind(p->sync, slot, pipeline);
@@ -491,4 +499,33 @@ status pipeline_forward(struct pipeline *p, struct feed *feed, forward_sink *sin
     TRY(forward_job(p, feed, tick, context));
     if (!p->gate.is_ended) FAIL(STOPPED, "stopped by a signal before the end of the data");
     return feed_result(feed);
+}
+
+/* --- what comes out of a forward job ---------------------------------------------------------- */
+
+struct out_wait {
+    struct pipeline *p;
+    const _Atomic bool *is_over;
+    struct slot *slot;
+};
+static bool out_look(void *context)
+{
+    struct out_wait *wait = context;
+    wait->slot = order_take(wait->p, &wait->p->order);
+    /* Acquire pairs with whoever sets it. */
+    return wait->slot != NULL || atomic_load_explicit(wait->is_over, memory_order_acquire);
+}
+
+const struct slot *pipeline_out_await(struct pipeline *p, const _Atomic bool *is_over)
+{
+    struct out_wait wait = {.p = p, .is_over = is_over};
+    bell_await(&p->out_bell, false, out_look, &wait);
+    return wait.slot;
+}
+
+void pipeline_out_ring(struct pipeline *p) { bell_ring(&p->out_bell); }
+
+void pipeline_out_give(struct pipeline *p, const struct slot *slot)
+{
+    pipeline_hop_arrives(p, p->stage_count - 1, HOPS_BACK, slot->index);
 }

@@ -126,9 +126,19 @@ void pipeline_delay_set(struct pipeline *pipeline, uint64_t seed, uint32_t max_n
  * hold what the graph's heads have read and written (graph_head_next). */
 typedef status forward_sink(void *context, const struct slot *slot);
 /* Runs the forward pass over all inputs of a started look-up feed,
- * to its end or to a stop (STOPPED: tick says so). */
+ * to its end or to a stop (STOPPED: tick says so). `sink` NULL, where stages lie on nodes: a thread beside it
+ * takes what comes out, and may wait for other nodes, which workers may not: they compute what other nodes
+ * wait for. */
 MUST_USE status pipeline_forward(struct pipeline *pipeline, struct feed *feed, forward_sink *sink,
                                  bool (*tick)(void *context), void *context);
+/* By that thread: waits for the next micro-batch, in the order of the data, that the last stage here is
+ * through with. NULL: *is_over is set; whoever sets it then calls pipeline_out_ring. */
+const struct slot *pipeline_out_await(struct pipeline *pipeline, const _Atomic bool *is_over);
+void pipeline_out_ring(struct pipeline *pipeline);
+/* By that thread: the slot is taken, and makes its way back. */
+void pipeline_out_give(struct pipeline *pipeline, const struct slot *slot);
+/* By that thread, and by workers: ends the job with a failure of the calling thread, and its message. */
+void pipeline_fail(struct pipeline *pipeline, status failure);
 
 /* --- figures ---------------------------------------------------------------------------------- */
 

@@ -100,7 +100,9 @@ struct gate {
     bool is_ended;         /* the feed has                                                      */
     bool is_between_steps; /* the last slot that was let in ended its step                      */
     uint64_t step_next;    /* that the next slot belongs to                                     */
-    uint64_t *sequence;    /* [lanes]: slots let in by this job; only training by lane counts lanes apart */
+    /* [lanes]: slots let in by this job that end in the last stage here; only training by lane counts lanes
+     * apart */
+    uint64_t *sequence;
 };
 
 struct pipeline {
@@ -142,7 +144,7 @@ struct pipeline {
     struct feed *feed;
     uint64_t step_until, epoch_until;
     const struct train_job *train;
-    forward_sink *sink;
+    forward_sink *sink; /* NULL: another thread takes what comes out (pipeline_out_await) */
     void *sink_context;
     /* pipeline_check's */
     bool is_check;
@@ -151,7 +153,7 @@ struct pipeline {
     struct gate gate;
     struct order order;        /* forward job: predictions                                                         */
     struct order *lane_order;  /* [lanes] by lane: from the last stage's forward passes into its backward passes   */
-    uint64_t *sequence;        /* [slot_count]: number of admission; in training by lane, in its lane              */
+    uint64_t *sequence;        /* [slot_count]: number by gate.sequence                                            */
     struct feed *feed_trained; /* of the last training job                                                         */
     struct input *train_held;  /* what the gate held at its end                                                    */
     /* of the last slot of the last step, for pipeline_check; given back when the next step ends */
@@ -165,7 +167,7 @@ struct pipeline {
     _Atomic uint32_t shared_failure; /* status; the first one wins …                                            */
     _Atomic bool shared_failed;      /* … and sets this when its message stands                                 */
     struct failure failure;
-    struct bell main_bell;
+    struct bell main_bell, out_bell;
     _Alignas(64) _Atomic uint32_t shared_in_flight; /* slots admitted and not given back                        */
 };
 
@@ -176,8 +178,6 @@ void *pipeline_worker(void *worker);
 void pipeline_bells_ring(struct pipeline *p);
 /* For the gate: the first stages of all pipelines have one bell. */
 static inline void pipeline_gate_ring(struct pipeline *p) { bell_ring(p->gate_bell); }
-/* Ends the job with a failure of the calling thread: st and its message. */
-void pipeline_fail(struct pipeline *p, status failure);
 /* After a job, also a failed one: what devices with memory of their own have goes back to the host. The host
  * then has it as of the last update, or this fails and says that the host does not. */
 MUST_USE status pipeline_devices_settle(struct pipeline *p);
@@ -199,6 +199,8 @@ void task_run(struct worker *w);
 /* Tells another of the station's pipelines that it may have a task. */
 void station_turn_give(struct pipeline *p, struct station *station);
 void order_reset(struct order *order);
+/* The next slot in the order, or NULL; by one thread at a time. */
+struct slot *order_take(struct pipeline *p, struct order *order);
 /* What a synchronisation calls. */
 extern const struct sync_host pipeline_sync_host;
 

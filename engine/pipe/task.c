@@ -12,28 +12,37 @@
 
 /* --- order ------------------------------------------------------------------------------------ */
 
+/* Marks the slot's number as finished. */
+static void order_mark(struct pipeline *p, struct order *order, const struct slot *slot)
+{
+    /* Release pairs with order_take(). */
+    atomic_store_explicit(&order->shared_cells[p->sequence[slot->index] % order->cell_count], slot->index + 1,
+                          memory_order_release);
+}
+
+struct slot *order_take(struct pipeline *p, struct order *order)
+{
+    /* Relaxed: whoever takes has been handed this. */
+    const uint64_t next = atomic_load_explicit(&order->shared_next, memory_order_relaxed);
+    _Atomic uint32_t *cell = &order->shared_cells[next % order->cell_count];
+    const uint32_t index = atomic_load_explicit(cell, memory_order_acquire);
+    if (index == 0) return NULL;
+    /* Relaxed, both: the cell is used again only by a slot that is let
+     * in after this one is given back. */
+    atomic_store_explicit(cell, 0, memory_order_relaxed);
+    atomic_store_explicit(&order->shared_next, next + 1, memory_order_relaxed);
+    return &p->slots[index - 1];
+}
+
 /* Marks the slot's number as finished and hands on what is next in order: deliver(w, slot), one at a time. */
 static void order_put(struct worker *w, struct order *order, struct slot *slot,
                       void (*deliver)(struct worker *, struct slot *))
 {
     struct pipeline *p = w->pipeline;
-    /* Release pairs with the acquire below. */
-    atomic_store_explicit(&order->shared_cells[p->sequence[slot->index] % order->cell_count], slot->index + 1,
-                          memory_order_release);
+    order_mark(p, order, slot);
     do {
         if (!claim_try(&order->claim)) return; /* its holder sees that somebody came */
-        for (;;) {
-            /* Relaxed: handed over with the claim. */
-            uint64_t next = atomic_load_explicit(&order->shared_next, memory_order_relaxed);
-            _Atomic uint32_t *cell = &order->shared_cells[next % order->cell_count];
-            uint32_t index = atomic_load_explicit(cell, memory_order_acquire);
-            if (index == 0) break;
-            /* Relaxed, both: the cell is used again only by a slot that is let
-             * in after this one is given back. */
-            atomic_store_explicit(cell, 0, memory_order_relaxed);
-            atomic_store_explicit(&order->shared_next, next + 1, memory_order_relaxed);
-            deliver(w, &p->slots[index - 1]);
-        }
+        for (struct slot *next; (next = order_take(p, order)) != NULL;) deliver(w, next);
     } while (claim_give(&order->claim));
 }
 
@@ -292,6 +301,18 @@ static void prediction_tell(struct worker *w, struct slot *slot)
     slot_end(w, slot);
 }
 
+/* The last stage is through with the slot in a forward job. */
+static void prediction_put(struct worker *w, struct slot *slot)
+{
+    struct pipeline *p = w->pipeline;
+    if (p->sink || p->is_check) {
+        order_put(w, &p->order, slot, prediction_tell);
+        return;
+    }
+    order_mark(p, &p->order, slot);
+    bell_ring(&p->out_bell);
+}
+
 /* --- passes ----------------------------------------------------------------------------------- */
 
 static status forward_task(struct worker *w, struct station *station, struct slot *slot)
@@ -321,7 +342,7 @@ static void forward_done(struct worker *w, struct station *station, struct slot 
     else if (!station->stage.is_last)
         station_forward_give(w, station->next, slot);
     else if (p->job == JOB_FORWARD)
-        order_put(w, &p->order, slot, prediction_tell);
+        prediction_put(w, slot);
     else if (p->by_lane)
         order_put(w, &p->lane_order[pipeline_sequence_lane(p, &slot->input->batch)], slot, way_back_begin);
     else

@@ -85,6 +85,26 @@ pair() {
         { echo "node 1: expected /$pair_says1/, found:"; cat err1; return 1; }
 }
 
+# figures_same: evaluations and progress are those of one.log in out, too.
+figures_same() {
+    python3 - one.log out <<'PY'
+import json, sys
+def figures(path):
+    events = [e for e in map(json.loads, open(path)) if e["event"] in ("eval", "progress")]
+    told = [e for e in events if e["event"] == "progress"]
+    events = [e for e in events if e not in told[:-1]] # when the others come is the clock's
+    for e in events:
+        for key in ("seconds", "samples_per_s", "eta_s", "loss" if e in told else "time"):
+            e.pop(key, None)
+        e.pop("time", None)
+        e.pop("node", None)
+    return events
+one, nodes = map(figures, sys.argv[1:])
+print(len(one), len(nodes), [(a, b) for a, b in zip(one, nodes) if a != b][:1])
+sys.exit(one != nodes or len(one) < 1)
+PY
+}
+
 # waves_within AUC: what a training under wsp, of two minibatches a wave and a clock distance of 1, tells in many.log:
 # staleness within HetPipe's bounds, three saves at least, and an evaluation with that AUC at its end.
 waves_within() {

@@ -43,13 +43,13 @@ layers() {
 # pid_of MODEL RANK: the node.
 pid_of() { pid_here "$1.bin .*--plan nodes.json .*--rank=$2( |\$)"; }
 
-bad=0 done=0 killed=0 cards=0 shared=0
+bad=0 done=0 killed=0 cards=0 shared=0 ends=0
 awk -v seed="$seed" 'BEGIN { srand(seed); for (i = 0; i < 100000; i++) print int(rand() * 2147483647) }' >numbers
 exec 3<numbers
 while [ $done -lt $((runs * 3)) ]; do
     read -r number <&3
-    # What lies on one node: layers that share a table or parameters; the last ones, with losses and heads. A
-    # card has all or none of the former.
+    # What lies on the same nodes: layers that share a table or parameters; the last ones, with losses and heads.
+    # A card has all or none of the former.
     case $((done % 3)) in
     0) name=ctrdnn ties=0 last=2 ;;
     1) name=matchnet ties='0 3 4 7 8 11' last=4 ;;
@@ -79,7 +79,6 @@ while [ $done -lt $((runs * 3)) ]; do
             for (i = 1; i < layers; i++) cut[i] = 0
             for (k = 1; k < stages; ) { c = 1 + int(rand() * (layers - 1)); if (!cut[c]) { cut[c] = 1; k++ } }
             for (s = 0; s < stages; s++) node[s] = some()
-            node[stages - 1] = int(rand() * nodes) ""
             tied = split(ties, tie, " ")
             for (k = 2; k <= tied; k++) node[stage_of(tie[k])] = node[stage_of(tie[1])]
             for (l = layers - last; l < layers; l++) node[stage_of(l)] = node[stages - 1]
@@ -119,6 +118,7 @@ while [ $done -lt $((runs * 3)) ]; do
     done=$((done + 1))
     case $plan in *emu*) cards=$((cards + 1)) ;; esac
     case $plan in *+*) shared=$((shared + 1)) ;; esac
+    case ${plan##*@} in *+*) ends=$((ends + 1)) ;; esac
     if [ $status != 0 ]; then
         echo "not ok: $what: status $status"
         tail -3 log
@@ -131,6 +131,7 @@ while [ $done -lt $((runs * 3)) ]; do
     echo "not ok: $what: other bytes"
     bad=$((bad + 1))
 done
-echo "$done runs: $killed with a node killed, $cards with emulated cards, $shared with a stage on several nodes;" \
+echo "$done runs: $killed with a node killed, $cards with emulated cards, $shared with a stage on several nodes," \
+    "$ends of them the last one;" \
     "$bad of them wrong"
 [ $bad = 0 ] && [ $killed -gt 0 ]

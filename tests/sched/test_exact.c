@@ -106,7 +106,7 @@ static void exact__random__equals_every_plan(void **state)
 
 /* How often the cases of a kind had what they are for. */
 struct node_cases {
-    uint32_t infeasible, cross, share, other, none, exchange, misplaced;
+    uint32_t infeasible, cross, share, other, none, exchange, misplaced, last;
 };
 
 /* Compares exact with every plan, and with brute, on a random problem with nodes; `shared`: of types
@@ -148,6 +148,8 @@ static void nodes_case(uint64_t *seed, bool shared, bool has_goal, struct node_c
     const uint32_t count = cost_stages(&run.model, s->best, stages);
     const uint32_t cut_count = nodes_cuts(&run.model, stages, count, cuts);
     cases->cross += cut_count > 0;
+    const uint32_t end = s->best[L - 1];
+    cases->last += cost_is_shared(&run.model, end) && run.model.place[s->best[0]] != run.model.place[end];
     for (uint32_t i = 0; i < cut_count; i++) cases->share += cuts[i].cut_count > 1;
     for (uint32_t i = 0; i < cut_count; i++) cases->exchange += cuts[i].is_exchange;
     if (!fits_none) assert_int_equal(cost_misplaced(&run.model, stages, count, &why), 0);
@@ -193,7 +195,7 @@ static void exact__types_on_several_nodes__equals_every_plan(void **state)
     }
     assert_true(cases.infeasible > 250 && cases.infeasible < 1200);
     assert_true(cases.cross > 200 && cases.share > 40 && cases.other > 250);
-    assert_true(cases.exchange > 100 && cases.misplaced > 100);
+    assert_true(cases.exchange > 100 && cases.misplaced > 100 && cases.last > 20);
 }
 
 /* Layers of a group have rows or parameters in common; group 0 is none. */

@@ -373,7 +373,8 @@ static void cost_misplaced__stages_that_a_run_refuses__are_infeasible(void **sta
     text_apply(SHARED);
     misplaced_is((type_index[]){0, 0, 2}, COST_PLACED, 0);
     misplaced_is((type_index[]){0, 0, 0}, COST_PLACED, 0);
-    misplaced_is((type_index[]){1, 0, 0}, COST_LAST, 1);
+    misplaced_is((type_index[]){1, 0, 0}, COST_PLACED, 0);
+    misplaced_is((type_index[]){2, 2, 0}, COST_PLACED, 0);
     layers[0].row_bytes = layers[1].row_bytes = 8;
     misplaced_is((type_index[]){0, 1, 1}, COST_TABLES, 1);
     misplaced_is((type_index[]){2, 1, 1}, COST_PLACED, 0); /* each on one node */
@@ -387,7 +388,11 @@ static void cost_misplaced__stages_that_a_run_refuses__are_infeasible(void **sta
     misplaced_is((type_index[]){1, 2, 2}, COST_APART, 1);
     misplaced_is((type_index[]){1, 2, 1}, COST_PLACED, 0); /* what lies between may be elsewhere */
     layers[2].tied_before = layers[0].tied_behind = 0;
-    assert_non_null(strstr(nodes_misplaced_text(COST_LAST), "the last stage"));
+    layers[1].is_end = true; /* losses are on all nodes of the last stage, and on no others */
+    misplaced_is((type_index[]){2, 1, 0}, COST_APART, 1);
+    misplaced_is((type_index[]){2, 0, 0}, COST_PLACED, 0);
+    layers[1].is_end = false;
+    assert_non_null(strstr(nodes_misplaced_text(COST_APART), "the last stage"));
     const struct cost_stage two[] = {{.type = 0}, {.type = 2}}, one[] = {{.type = 0}},
                             far[] = {{.type = 1}, {.type = 2}};
     assert_true(nodes_of_plan(&instance, two, 2, 0) == 3 && nodes_of_plan(&instance, two, 2, 2) == 4);

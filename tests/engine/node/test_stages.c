@@ -161,8 +161,14 @@ static void stages_place__cannot_be__says_why(void **state)
 {
     (void)state;
     struct exchange_stages s;
-    assert_int_equal(placed(&s, model_text, "0-4:1:1@0 5-8:1:1@0+1", 2, 2, all_ranks), ST_INVALID);
-    assert_non_null(strstr(status_message(), "the last stage, 1, lies on nodes 0, 1, and not all stages do"));
+    assert_int_equal(placed(&s, model_text, "0-4:1:1@1 5-7:1:1@0 8-8:1:1@0+1", 2, 2, all_ranks), ST_OK);
+    stages_free(&s);
+    static const char early_loss[] = "[data]\ndense = I1..I3\n[concat x]\ninput = dense\n[fc y]\ninput = x\nunits = 1\n"
+                                     "[loss early]\nkind = bce\ninput = y\n[fc z]\ninput = x\nunits = 1\n"
+                                     "[loss late]\nkind = bce\ninput = z\n[train]\nbatch = 32\nlanes = 8\n";
+    assert_int_equal(placed(&s, early_loss, "0-2:1:1@0 3-4:1:1@0+1", 2, 2, all_ranks), ST_INVALID);
+    assert_non_null(strstr(status_message(), "[loss early] is in stage 0, on node 0; expected losses and heads on node "
+                                             "0, 1, where the last stage is"));
     assert_int_equal(placed(&s, model_text, "0-7:1:1@0+1 8-8:1:1@0", 2, 2, all_ranks), ST_OK);
     stages_free(&s);
     assert_int_equal(placed(&s, model_text, "0-3:1:1@0 4-4:1:1@0+1 5-8:1:1@0", 2, 2, all_ranks), ST_INVALID);

@@ -134,9 +134,10 @@ static void plans_compare(const struct graph *graph, const struct instance *inst
     cost_model_free(&m);
 }
 
-/* Plans with a stage on several nodes; of these, with a stage on one; of these, ralp's. */
+/* Plans with a stage on several nodes; of these, with a stage on one; of these, ralp's. Plans whose last
+ * stage is on several nodes, and another is not on the same. */
 struct proposals {
-    uint32_t shared, mixed, ralp;
+    uint32_t shared, mixed, ralp, last;
 };
 /* Runs every method that needs no policy. */
 static void proposals_check(const struct graph *graph, const struct instance *instance, struct proposals *count)
@@ -150,12 +151,15 @@ static void proposals_check(const struct graph *graph, const struct instance *in
         if (solution.result.is_feasible) {
             if (solution_to_plan(&solution, graph, &plan) != ST_OK || !run_takes(graph, &plan))
                 fail_msg("%s: %s", options.method, status_message());
-            bool has_shared = false, has_single = false;
+            bool has_shared = false, has_single = false, has_other = false;
+            const uint64_t last = plan.stages[plan.stage_count - 1].nodes;
             for (uint32_t s = 0; s < plan.stage_count; s++) {
                 const bool is_shared = (plan.stages[s].nodes & (plan.stages[s].nodes - 1)) != 0;
                 has_shared |= is_shared;
                 has_single |= !is_shared;
+                has_other |= plan.stages[s].nodes != last;
             }
+            count->last += has_other && (last & (last - 1)) != 0;
             count->shared += has_shared;
             count->mixed += has_shared && has_single;
             if (method == METHOD_ID_ralp && has_shared) {
@@ -192,9 +196,11 @@ static void planner__random_clusters__proposes_what_a_run_takes(void **state)
         cluster_free(&cluster);
         graph_close(&graph);
     }
-    print_message("%u plans taken, %u refused; %u proposals on several nodes, %u of them on one, too; %u of ralp\n",
-                  taken, refused, count.shared, count.mixed, count.ralp);
+    print_message("%u plans taken, %u refused; %u proposals on several nodes, %u of them on one, too; %u of ralp; the "
+                  "last stage on several of %u\n",
+                  taken, refused, count.shared, count.mixed, count.ralp, count.last);
     assert_true(refused > 300 && taken > 300 && count.shared > 50 && count.mixed > 10 && count.ralp > 0);
+    assert_true(count.last > 5);
 }
 
 int main(void)
