@@ -57,9 +57,15 @@ static status reader_options_make(const struct compile_source *s, const struct i
 }
 
 /* Of the training data: lines that are held out tell a model nothing. */
-static status data_options_make(const struct compile_source *s, struct reader_options *out)
+static status data_options_make(struct compile_source *s, struct reader_options *out)
 {
     TRY(reader_options_make(s, path_entry(s, "data", ""), "data.path", s->settings.data_path, out));
+    if (s->has_read_data && paths_have_stream(out->paths)) {
+        free((void *)out->paths);
+        FAIL(INVALID, "%s: %s is a stream and can be read once, and this text needs it several times; give a file",
+             s->path, s->settings.data_path);
+    }
+    s->has_read_data = true;
     out->held_out = s->settings.data_eval_fraction;
     if (out->held_out > 0) out->lines = READER_TRAIN;
     return ST_OK;
@@ -134,8 +140,8 @@ static void words_tell(const struct word_list *list, const char *name, size_t wo
 }
 
 /* A vocabulary's own file is read whole. */
-static status words_options_make(const struct compile_source *s, const struct vocabulary_settings *settings,
-                                 const char *name, struct reader_options *out)
+static status words_options_make(struct compile_source *s, const struct vocabulary_settings *settings, const char *name,
+                                 struct reader_options *out)
 {
     const struct ini_entry *path = path_entry(s, "vocabulary", name);
     if (path == NULL) return data_options_make(s, out);

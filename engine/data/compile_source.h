@@ -15,7 +15,7 @@ struct compile_source {
     const char *const *assignments; /* as in graph_compile */
     uint32_t assignment_count;
     /* set by compile_source; zero at first */
-    bool is_open;
+    bool is_open, has_read_data;
     struct ini ini; /* read at the first question */
     struct settings settings;
 };

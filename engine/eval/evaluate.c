@@ -71,15 +71,30 @@ static bool path_next(const char **paths, struct stat *file, bool *is_file)
     return true;
 }
 
-enum reader_part evaluate_lines(const struct setup *s, const char *paths, const char *data)
+/* Whether the file is one of `paths`. */
+static bool path_is_among(const struct stat *file, const char *paths)
 {
-    struct stat file, other;
-    bool is_file, is_other;
-    if (s->settings.data_eval_fraction == 0) return READER_ALL;
-    while (path_next(&paths, &file, &is_file))
-        for (const char *at = data; is_file && path_next(&at, &other, &is_other);)
-            if (is_other && file.st_dev == other.st_dev && file.st_ino == other.st_ino) return READER_HELD_OUT;
-    return READER_ALL;
+    struct stat other;
+    for (bool is_file; path_next(&paths, &other, &is_file);)
+        if (is_file && file->st_dev == other.st_dev && file->st_ino == other.st_ino) return true;
+    return false;
+}
+
+status evaluate_lines(const struct setup *s, const char *paths, const char *data, enum reader_part *lines)
+{
+    const char *at = paths;
+    struct stat file;
+    uint32_t count = 0, of_training = 0;
+    *lines = READER_ALL;
+    if (s->settings.data_eval_fraction == 0) return ST_OK;
+    for (bool is_file; path_next(&at, &file, &is_file); count++) of_training += is_file && path_is_among(&file, data);
+    if (of_training > 0 && of_training < count)
+        FAIL(INVALID,
+             "%s: %u of %u files are training data, of which the lines that data.eval_fraction = %g holds out are "
+             "evaluated; the others are evaluated whole: give them as sets of their own, --eval A=FILE --eval B=FILE",
+             paths, of_training, count, (double)s->settings.data_eval_fraction);
+    if (of_training > 0) *lines = READER_HELD_OUT;
+    return ST_OK;
 }
 
 /* Bytes of all paths; 0: not known. */

@@ -25,7 +25,7 @@ void evaluate_shares(const struct setup *setup, const struct evaluate_options *o
                      const char *data, double *share);
 /* The lines that evaluation of `paths` reads after training on the paths `data`: where both name the same
  * file, the lines that training left out. */
-enum reader_part evaluate_lines(const struct setup *setup, const char *paths, const char *data);
+MUST_USE status evaluate_lines(const struct setup *setup, const char *paths, const char *data, enum reader_part *lines);
 /* Starts the feed and runs to the feed's end, or to a signal: STOPPED. Closes nothing. `sink` as
  * pipeline_forward's. */
 MUST_USE status evaluate_run(struct crew *crew, struct feed *feed, forward_sink *sink, void *context);

@@ -79,7 +79,7 @@ static status settings_check(const struct trainer *t)
 
 /* Decides what is evaluated, and shares the budgets between the data caches of training and evaluation.
  * Memory serves further passes of this run; a file also serves further runs. */
-static void caches_share(struct trainer *t, struct data_cache_budget *train)
+static status caches_share(struct trainer *t, struct data_cache_budget *train)
 {
     const struct settings *settings = &t->session->setup.settings;
     bool is_again = settings->train_epochs > 1, is_eval_again = settings->eval_every || t->stop.head;
@@ -93,7 +93,8 @@ static void caches_share(struct trainer *t, struct data_cache_budget *train)
     double share[EVAL_SETS_MAX], share_sum = 0;
     for (uint32_t i = 0; i < count; i++) {
         struct evaluate_options *o = &t->eval.options[i];
-        o->lines = holds_out(t) ? READER_HELD_OUT : evaluate_lines(&t->session->setup, o->paths, t->options->data);
+        TRY(evaluate_lines(&t->session->setup, o->paths, t->options->data, &o->lines));
+        if (holds_out(t)) o->lines = READER_HELD_OUT;
     }
     evaluate_shares(&t->session->setup, t->eval.options, count, t->options->data, share);
     for (uint32_t i = 0; i < count; i++) share_sum += share[i];
@@ -106,6 +107,7 @@ static void caches_share(struct trainer *t, struct data_cache_budget *train)
         train->ssd_bytes -= cache->ssd_bytes;
         if (is_again) train->ram_bytes -= cache->ram_bytes;
     }
+    return ST_OK;
 }
 
 /* Has room for all micro-batches that may be under way, at least for a step's. */
@@ -167,7 +169,7 @@ status train_open(struct trainer *t)
         FAIL(INVALID, "train.stop = %s needs evaluation data; give --eval FILE, data.eval or data.eval_fraction",
              s->setup.settings.train_stop);
     TRY(counts_open(t));
-    if (node_computes(t->node)) caches_share(t, &feed.cache);
+    if (node_computes(t->node)) TRY(caches_share(t, &feed.cache));
     TRY(feed_open(&t->feed, &feed));
     feed_bell_set(t->feed, pipeline_feed_bell(s->crew.pipeline));
     TRY(stream_check(t));

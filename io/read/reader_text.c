@@ -184,7 +184,7 @@ static size_t empty_line_begin(const struct reader_text *text)
         if (at > first && at[-1] == '\n') at--;
         if (at > first && at[-1] == '\r') at--;
         const bool is_empty = at > first ? at[-1] == '\n' : !text->is_discarding;
-        if (!is_empty || (size_t)(end - at) > READER_EMPTY_LINES_BYTES) break;
+        if (!is_empty || (size_t)(end - begin) > READER_EMPTY_LINES_BYTES) break;
         if (at == end) return text->end;
     }
     return (size_t)(begin - text->buffer);

@@ -131,6 +131,7 @@ static status path_check(struct source_path *path, const char *paths)
     close(fd);
     TRY(packing_find(path->name, first, got > 0 ? (size_t)got : 0, &packing, &is_cut));
     path->size_bytes = (uint64_t)about.st_size;
+    path->inode = about.st_ino;
     return inputs_add(NULL, path->name);
 }
 
@@ -339,6 +340,10 @@ static status own_read(struct source *source, void *buffer, size_t capacity, siz
     source->offset_bytes += (uint64_t)got;
     source->byte_count += (uint64_t)got;
     if (got == 0) source->is_at_end = true;
+    if (got == 0 && source->fd >= 0 && source->offset_bytes < source->file_bytes)
+        FAIL(IO,
+             "%s ends at byte %" PRIu64 ", and had %" PRIu64 " bytes when it was opened: it has been cut; start anew",
+             source_name(source), source->offset_bytes, source->file_bytes);
     return ST_OK;
 }
 
@@ -359,6 +364,11 @@ static status fd_open(struct source *source, const struct source_path *path)
     if (source->fd < 0) FAIL(IO, "%s: %s", path->name, strerror(errno));
     source->has_nowait = true;
     source->file_bytes = !path->is_stream && fstat(source->fd, &about) == 0 ? (uint64_t)about.st_size : 0;
+    if (source->file_bytes < path->size_bytes || (!path->is_stream && about.st_ino != path->inode))
+        FAIL(IO,
+             "%s is another file than it was when this run began (it had %" PRIu64 " bytes, and has %" PRIu64
+             "); start anew, or train on it with --continue",
+             path->name, path->size_bytes, source->file_bytes);
     /* Only advice: a refusal changes nothing. */
     if (!path->is_stream) (void)posix_fadvise(source->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
     return ST_OK;
@@ -570,7 +580,12 @@ static status gzip_read(struct source *source, void *buffer, size_t capacity, si
         bool is_dry;
         TRY(raw_refill(source, &is_dry));
         if (source->is_between_members) {
+            /* Zeros behind a member are no data: tapes and block stores fill up their last block. */
+            const bool is_first = source->raw_begin == 0 && source->offset_bytes == source->raw_end;
+            while (!is_first && source->raw_begin < source->raw_end && source->raw[source->raw_begin] == 0)
+                source->raw_begin++;
             if (is_dry) break;
+            if (source->raw_begin == source->raw_end) continue;
             CHECK(inflateReset(z) == Z_OK);
             source->is_between_members = false;
         }

@@ -60,9 +60,9 @@ struct source_path {
     const char *name;  /* to open                                    */
     const char *shown; /* for messages: without its secret part      */
     bool is_stdin, is_address;
-    bool is_stream; /* neither a regular file nor an address of known size: can be read only once */
-    uint64_t size_bytes;
-    struct web_facts facts; /* of an address, from its first answer */
+    bool is_stream;             /* neither a regular file nor an address of known size: can be read only once */
+    uint64_t size_bytes, inode; /* of a regular file: when it was first looked at */
+    struct web_facts facts;     /* of an address, from its first answer */
 };
 
 struct source {

@@ -311,6 +311,47 @@ check 'libfm and libffm of the same features give the same model' same_field eva
 check 'libfm predicts' "$h" predict libfm.bin --model libfm.model --data test.libfm -o libfm.predictions
 check 'libfm: a prediction for each example' test "$(wc -l <libfm.predictions)" = 100
 
+# --- empty lines at a file's end: as many are passed whatever reads them ----------------------------------------------
+
+{ head -20 train.csv; yes '' | head -4097; } >empty_end.csv
+for readers in 1 3; do
+    check "4,097 empty lines at the end, $readers readers" "$h" csv.bin --data empty_end.csv --set train.epochs=1 \
+        --set train.readers=$readers --set data.bad_lines=error -q
+done
+mkfifo once.fifo
+cat >twice.cfg <<'CFG'
+[data]
+format = csv
+columns = click, a, b
+header = no
+label = click
+sparse = a, b
+path = once.fifo
+[column a]
+vocabulary = va
+[column b]
+vocabulary = vb
+[vocabulary va]
+column = a
+[vocabulary vb]
+column = b
+[table emb]
+dim = 2
+[embedding e]
+table = emb
+input = sparse
+[fc y]
+input = e
+units = 1
+[loss bce]
+input = y
+CFG
+once() { # is not waited for a second time
+    printf '1,x,u\n0,y,v\n' >once.fifo &
+    ! timeout 20 "$h" compile twice.cfg -o twice.bin -q 2>once.err && grep -q 'once.fifo is a stream and can be read once' once.err
+}
+check 'words of two columns of a stream' once
+
 # --- lines that are held out ---------------------------------------------------------------------------
 
 held='--set data.eval_fraction=0.2'
@@ -333,6 +374,8 @@ check 'held out: is the same' same_field eval auc held.log held.eval
 check 'held out: --eval of another file' "$h" csv.bin --data train.csv --eval test.csv \
     --log json $held --set train.epochs=1
 check 'held out: is all of it' test "$(event_field .out eval samples)" = 100
+fails 1 'train.csv,test.csv: 1 of 2 files are training data' 'held out: a set of it and of another file' \
+    "$h" csv.bin --data train.csv --eval train.csv,test.csv $held -q
 fails 1 'is a stream and can be read once, but data.eval_fraction' 'held out: of standard input' \
     sh -c "'$h' csv.bin --data - $held --set train.epochs=1 -q <train.csv"
 fails 2 'held-out.*eval_fraction is 0' 'held out: of nothing' "$h" eval csv.bin --model csv.model \

@@ -154,7 +154,7 @@ static void source_read__faults_of_the_drive__read_on_or_said(void **state)
 }
 
 /* What is cut off is a short file; what grows is read to its end. */
-static void source_read__file_changes_meanwhile__is_read_as_it_is(void **state)
+static void source_read__file_changes_meanwhile__cut_is_told_and_more_is_read(void **state)
 {
     (void)state;
     enum { BYTES = 6000000 };
@@ -169,7 +169,8 @@ static void source_read__file_changes_meanwhile__is_read_as_it_is(void **state)
         assert_ok(source_read(&o.source, out, 1000, &got));
         if (round % 2 == 0) {
             assert_int_equal(truncate(path, 1000000), 0);
-            assert_ok(read_file(&o.source, 70000, out + got, BYTES, &bytes));
+            assert_fails(IO, ", and had 6000000 bytes when it was opened: it has been cut; start anew",
+                         read_file(&o.source, 70000, out + got, BYTES, &bytes));
             assert_true(got + bytes >= 1000000 && got + bytes <= BYTES);
             /* Of a read that is under way the system may have zeroed what is behind the new end. */
             assert_memory_equal(out, data, 1000000);
@@ -187,6 +188,31 @@ static void source_read__file_changes_meanwhile__is_read_as_it_is(void **state)
     }
     free(data);
     free(out);
+}
+
+/* A pass after the first reads the file that the first has read. */
+static void source_restart__another_file_of_the_name__is_told(void **state)
+{
+    (void)state;
+    struct opened o;
+    size_t bytes;
+    char other[512];
+    const char *path = test_file("replaced", "old old old", 11);
+    snprintf(other, sizeof other, "%s.new", path);
+    assert_ok(open_paths(&o, path));
+    assert_ok(read_file(&o.source, 100, copy, sizeof copy, &bytes));
+    FILE *file = fopen(other, "w");
+    assert_true(file != NULL && fputs("new text of the name", file) >= 0 && fclose(file) == 0);
+    assert_int_equal(rename(other, path), 0);
+    assert_fails(IO, "replaced is another file than it was when this run began (it had 11 bytes, and has 20)",
+                 source_restart(&o.source));
+    close_paths(&o);
+    path = test_file("shorter", "old old old", 11);
+    assert_ok(open_paths(&o, path));
+    assert_ok(read_file(&o.source, 100, copy, sizeof copy, &bytes));
+    assert_int_equal(truncate(path, 5), 0);
+    assert_fails(IO, "it had 11 bytes, and has 5", source_restart(&o.source));
+    close_paths(&o);
 }
 
 /* Says, while `is_lying`, that the file ends here, as Linux 5.9 and 5.10 do where
@@ -304,6 +330,31 @@ static void source_read__packed_members__are_joined(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof packs / sizeof *packs; i++) members_check(&packs[i]);
+}
+
+/* As gzip itself: zeros behind a member, few or many, are nothing, and a member may follow them. */
+static void source_read__zeros_behind_gzip__are_passed(void **state)
+{
+    (void)state;
+    enum { ZEROS = 300000 };
+    size_t packed_bytes, bytes;
+    uint8_t *packed = test_gzip("some text", 9, &packed_bytes), *all = calloc(2 * packed_bytes + ZEROS, 1);
+    struct opened o;
+    memcpy(all, packed, packed_bytes);
+    for (size_t zeros = 1; zeros <= ZEROS; zeros = zeros == 1 ? 512 : zeros * 5) {
+        assert_ok(open_paths(&o, test_file("zeros.gz", all, packed_bytes + zeros)));
+        assert_ok(read_file(&o.source, 100, copy, sizeof copy, &bytes));
+        assert_int_equal(bytes, 9);
+        close_paths(&o);
+    }
+    memcpy(all + packed_bytes + 512, packed, packed_bytes);
+    assert_ok(open_paths(&o, test_file("zeros.gz", all, 2 * packed_bytes + 512)));
+    assert_ok(read_file(&o.source, 100, copy, sizeof copy, &bytes));
+    assert_int_equal(bytes, 18);
+    assert_memory_equal(copy, "some textsome text", 18);
+    close_paths(&o);
+    free(packed);
+    free(all);
 }
 
 static void source_read__packed_and_cut_anywhere__is_corrupt(void **state)
@@ -596,9 +647,11 @@ int main(void)
         cmocka_unit_test(source_read__plain_file__gives_its_bytes),
         cmocka_unit_test(source_read__file_that_is_not_cached__is_read_ahead),
         cmocka_unit_test(source_read__faults_of_the_drive__read_on_or_said),
-        cmocka_unit_test(source_read__file_changes_meanwhile__is_read_as_it_is),
+        cmocka_unit_test(source_read__file_changes_meanwhile__cut_is_told_and_more_is_read),
+        cmocka_unit_test(source_restart__another_file_of_the_name__is_told),
         cmocka_unit_test(source_read__false_end_of_a_file__is_read_on),
         cmocka_unit_test(source_read__packed_members__are_joined),
+        cmocka_unit_test(source_read__zeros_behind_gzip__are_passed),
         cmocka_unit_test(source_read__packed_and_cut_anywhere__is_corrupt),
         cmocka_unit_test(source_read__packed_and_garbled__is_corrupt),
         cmocka_unit_test(source_read__zstd_window__is_what_the_first_frame_asks_for),
