@@ -169,9 +169,9 @@ static uint32_t timer_pop(struct run *r)
 /* Whether a task of a queue is served before one that is ready now. */
 static bool is_before(const struct run *r, uint32_t queued, uint32_t task)
 {
-    const struct flow_task *a = &r->f->tasks[queued], *b = &r->f->tasks[task];
-    if (a->is_first != b->is_first) return a->is_first;
-    return a->ready < r->now || queued < task;
+    const struct flow_task *tasks = r->f->tasks;
+    if (tasks[queued].is_first != tasks[task].is_first) return tasks[queued].is_first;
+    return tasks[queued].ready < r->now || queued < task;
 }
 
 /* Puts a task into its place's queue, behind tasks that were ready earlier,

@@ -12,9 +12,9 @@ struct workers_asked {
     const char *out;              /* NULL: no plan is written; "-": to standard output, and nothing else */
 };
 
-/* Tries what is asked for, and prints the proposal with the greatest rate, or writes it as a plan. USAGE: an unknown
- * name; INFEASIBLE: nothing fits (the message has the first reason); also fails as planner_open, net_make and
- * workers_plan_write do. */
+/* Tries what is asked for, and prints the proposal with the greatest rate, or writes it as a plan. USAGE:
+ * an unknown name; INFEASIBLE: nothing fits (the message has the first reason); also fails as planner_open,
+ * net_make and workers_plan_write do. */
 MUST_USE status workers_plan(const struct planner_source *source, const struct workers_asked *asked);
 
 #endif

@@ -77,7 +77,8 @@ void waves_layout(struct reduce *r, struct layout *l)
 /* --- what is there ------------------------------------------------------------------------------ */
 
 /* Whether the letters of this number of all other workers are there. A worker has none after its last; this
- * counts when all have had their last: then the number of rounds is known. A worker alone waits for itself. */
+ * counts when all have had their last: then the number of rounds is known. A worker alone waits for
+ * itself. */
 static bool is_whole(const struct waves *waves, uint64_t round)
 {
     const struct exchange_waves *x = &waves->of_exchange;

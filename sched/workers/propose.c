@@ -86,6 +86,7 @@ static status nodes_rate_find(struct proposal *p, const struct workers_model *mo
                                  .worker_count = p->allocation.worker_count,
                                  .in_flight = p->options.in_flight,
                                  .distance = p->options.distance,
+                                 .sharers = p->sharers,
                                  .waves = PROPOSE_WAVES};
     if (p->options.placement != PLACEMENT_LOCAL || !wave_nodes_are_alike(run.workers, run.worker_count)) return ST_OK;
     return wave_nodes_rate(&p->nodes_rate, &run);

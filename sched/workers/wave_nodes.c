@@ -13,7 +13,7 @@ struct lay {
     const struct wave_run *run;
     struct flow flow;
     uint32_t minibatches;                /* of a worker                                                    */
-    uint32_t node_in[WORKERS_NODES_MAX]; /* links                                                          */
+    uint32_t *node_in;                   /* [worker][node]: links */
     uint32_t *card, *card_out, *card_in; /* [worker][K]: place, links                                      */
     uint32_t *forward, *backward;        /* [worker][minibatch][K]: tasks                                  */
     uint32_t *changes;                   /* [worker][K]: of a wave: those of all others, at their owner    */
@@ -23,6 +23,7 @@ struct lay {
 static void lay_layout(struct lay *l, struct layout *to)
 {
     const size_t stages = (size_t)l->run->worker_count * K;
+    LAYOUT_TAKE(to, l->node_in, (size_t)l->run->worker_count * WORKERS_NODES_MAX);
     LAYOUT_TAKE(to, l->card, stages);
     LAYOUT_TAKE(to, l->card_out, stages);
     LAYOUT_TAKE(to, l->card_in, stages);
@@ -47,13 +48,15 @@ static size_t wave_at(const struct lay *l, uint32_t v, uint32_t c, uint32_t q)
 static void places_add(struct lay *l)
 {
     const struct workers_cluster *cluster = l->run->cluster;
-    for (uint32_t n = 0; n < cluster->node_count; n++) l->node_in[n] = flow_link_add(&l->flow, cluster->between);
-    for (uint32_t v = 0; v < l->run->worker_count; v++)
+    for (uint32_t v = 0; v < l->run->worker_count; v++) {
+        for (uint32_t n = 0; n < cluster->node_count; n++)
+            l->node_in[v * WORKERS_NODES_MAX + n] = flow_link_add(&l->flow, cluster->between / l->run->sharers);
         for (uint32_t q = 0; q < stage_count(l); q++) {
             l->card[v * K + q] = flow_place_add(&l->flow);
             l->card_out[v * K + q] = flow_link_add(&l->flow, cluster->inside);
             l->card_in[v * K + q] = flow_link_add(&l->flow, cluster->inside);
         }
+    }
 }
 
 /* Bytes from one card to another, when the task before them is done. */
@@ -61,10 +64,10 @@ static uint32_t way_add(struct lay *l, double bytes, uint32_t from_worker, uint3
                         uint32_t to, uint32_t before)
 {
     const struct partition_stage *stages = l->run->workers[0].stages;
-    const uint32_t links[] = {l->card_out[from_worker * K + from], l->card_in[to_worker * K + to],
-                              l->node_in[stages[to].node]};
-    const uint32_t task =
-        flow_transfer_add(&l->flow, FLOW_NONE, bytes, links, 2 + (stages[from].node != stages[to].node));
+    const bool is_far = stages[from].node != stages[to].node;
+    const uint32_t share = l->node_in[to_worker * WORKERS_NODES_MAX + stages[to].node],
+                   links[] = {is_far ? share : l->card_out[from_worker * K + from], l->card_in[to_worker * K + to]};
+    const uint32_t task = flow_transfer_add(&l->flow, FLOW_NONE, bytes, links, is_far ? 1 : 2);
     flow_after(&l->flow, task, before);
     return task;
 }

@@ -40,8 +40,8 @@ static void flow_run__one_place__serves_who_was_ready_first(void **state)
     flow_free(&f);
 }
 
-/* Of the tasks that are ready, those that are first go before others that were ready earlier; among them the one that
- * was ready first does. */
+/* Of the tasks that are ready, those that are first go before others that were ready earlier; among them
+ * the one that was ready first does. */
 static void flow_run__tasks_that_are_first__are_served_before_others(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* What a worker sends that holds the key and sends anything: letters that are none, waves and rounds for
- * which there is no place, requests for rows of others, and answers of too few rounds are refused by name. And what
- * an owner waits for before it sends sums. */
+ * which there is no place, requests for rows of others, and answers of too few rounds are refused by name.
+ * And what an owner waits for before it sends sums. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -35,6 +35,7 @@ static double rate(const struct partition *cut, uint32_t worker_count, uint32_t 
                                  .worker_count = worker_count,
                                  .in_flight = in_flight,
                                  .distance = distance,
+                                 .sharers = 1,
                                  .waves = WAVES};
     assert_int_equal(wave_nodes_rate(&found, &run), ST_OK);
     workers_model_free(&m);
@@ -46,8 +47,8 @@ static void assert_close(double found, double expected)
     if (fabs(found - expected) > 1e-6 * fabs(expected)) fail_msg("found %.9g, expected %.9g", found, expected);
 }
 
-/* The cut takes a second each way. One minibatch at a time waits for both ways; of several, cards compute while the
- * cut of another is on its way. */
+/* The cut takes a second each way. One minibatch at a time waits for both ways; of several, cards compute
+ * while the cut of another is on its way. */
 static void wave_nodes__one_worker__receives_while_it_computes(void **state)
 {
     (void)state;
@@ -55,8 +56,7 @@ static void wave_nodes__one_worker__receives_while_it_computes(void **state)
     assert_close(rate(&halves, 1, 3, 0), 8 / 3.);
 }
 
-/* A cut of 10 each way and minibatch, of both workers: at 5 bytes/s a minibatch of each takes 4 s, but for the first
- * waves. */
+/* Each has 2.5 of the 5 bytes/s that a node receives: a cut of 10 each way takes 4 s, longer than a stage. */
 static void wave_nodes__two_workers__share_what_a_node_receives(void **state)
 {
     (void)state;
@@ -73,14 +73,15 @@ static void wave_nodes__two_workers__share_what_a_node_receives(void **state)
                                  .worker_count = 2,
                                  .in_flight = 8,
                                  .distance = 4,
+                                 .sharers = 2,
                                  .waves = WAVES};
     assert_int_equal(wave_nodes_rate(&found, &run), ST_OK);
     assert_float_equal(found, 2 * 8 / 4., 0.01);
     workers_model_free(&m);
 }
 
-/* Each of two owns 100 bytes: 5 s for changes, 5 s for sums. One in flight waits for both; of two in flight, the
- * first of a wave goes on meanwhile; four workers own 50 each, and three parts go and come. */
+/* Each of two owns 100 bytes: 5 s for changes, 5 s for sums. One in flight waits for both; of two in
+ * flight, the first of a wave goes on meanwhile; four workers own 50 each, and three parts go and come. */
 static void wave_nodes__waves__changes_and_sums_by_hand(void **state)
 {
     (void)state;
