@@ -614,6 +614,7 @@ const struct command command_plan = {
             "heterps-run plan --layers cfg/matchnet.layers.cfg --cluster cfg/paper2.cfg\n"
             "heterps-run plan --net vgg19 --batch 64 --cluster cfg/paper2.cfg --method ralp\n"
             "heterps-run plan --net vgg19 --batch 32 --cluster cfg/hetpipe-vgg19.cfg --workers auto\n"
+            "heterps-run plan graph.bin --cluster cluster.cfg --workers ed --placement local -o plan.json\n"
             "heterps-run plan sst.bin --cluster cfg/h100.cfg --trees 16 --grid --html trees.html\n\n"
             "The plan is the cheapest that reaches the goal's throughput within the limits; of a graph, and by method "
             "auto, the one of which this is expected in a run. "

@@ -13,6 +13,7 @@ struct lay {
     const struct wave_run *run;
     struct flow flow;
     uint32_t minibatches;                /* of a worker                                                    */
+    uint32_t *hop_forward, *hop_back;    /* [worker][K]: places: what the stage receives comes in order */
     uint32_t *node_in;                   /* [worker][node]: links */
     uint32_t *card, *card_out, *card_in; /* [worker][K]: place, links                                      */
     uint32_t *forward, *backward;        /* [worker][minibatch][K]: tasks                                  */
@@ -25,6 +26,8 @@ static void lay_layout(struct lay *l, struct layout *to)
     const size_t stages = (size_t)l->run->worker_count * K;
     LAYOUT_TAKE(to, l->node_in, (size_t)l->run->worker_count * WORKERS_NODES_MAX);
     LAYOUT_TAKE(to, l->card, stages);
+    LAYOUT_TAKE(to, l->hop_forward, stages);
+    LAYOUT_TAKE(to, l->hop_back, stages);
     LAYOUT_TAKE(to, l->card_out, stages);
     LAYOUT_TAKE(to, l->card_in, stages);
     LAYOUT_TAKE(to, l->changes, stages);
@@ -53,6 +56,8 @@ static void places_add(struct lay *l)
             l->node_in[v * WORKERS_NODES_MAX + n] = flow_link_add(&l->flow, cluster->between / l->run->sharers);
         for (uint32_t q = 0; q < stage_count(l); q++) {
             l->card[v * K + q] = flow_place_add(&l->flow);
+            l->hop_forward[v * K + q] = flow_place_add(&l->flow);
+            l->hop_back[v * K + q] = flow_place_add(&l->flow);
             l->card_out[v * K + q] = flow_link_add(&l->flow, cluster->inside);
             l->card_in[v * K + q] = flow_link_add(&l->flow, cluster->inside);
         }
@@ -60,14 +65,14 @@ static void places_add(struct lay *l)
 }
 
 /* Bytes from one card to another, when the task before them is done. */
-static uint32_t way_add(struct lay *l, double bytes, uint32_t from_worker, uint32_t from, uint32_t to_worker,
-                        uint32_t to, uint32_t before)
+static uint32_t way_add(struct lay *l, uint32_t place, double bytes, uint32_t from_worker, uint32_t from,
+                        uint32_t to_worker, uint32_t to, uint32_t before)
 {
     const struct partition_stage *stages = l->run->workers[0].stages;
     const bool is_far = stages[from].node != stages[to].node;
     const uint32_t share = l->node_in[to_worker * WORKERS_NODES_MAX + stages[to].node],
                    links[] = {is_far ? share : l->card_out[from_worker * K + from], l->card_in[to_worker * K + to]};
-    const uint32_t task = flow_transfer_add(&l->flow, FLOW_NONE, bytes, links, is_far ? 1 : 2);
+    const uint32_t task = flow_transfer_add(&l->flow, place, bytes, links, is_far ? 1 : 2);
     flow_after(&l->flow, task, before);
     return task;
 }
@@ -88,7 +93,8 @@ static void minibatch_add(struct lay *l, uint32_t v, uint32_t p)
         forward[q] = pass_add(l, v, q, q < last ? WORKERS_FORWARD_SHARE : 1);
         if (q > 0)
             flow_after(&l->flow, forward[q],
-                       way_add(l, run->model->cut_bytes[stages[q].first], v, q - 1, v, q, forward[q - 1]));
+                       way_add(l, l->hop_forward[v * K + q], run->model->cut_bytes[stages[q].first], v, q - 1, v, q,
+                               forward[q - 1]));
         if (p > 0) flow_after(&l->flow, forward[q], l->forward[task_at(l, v, p - 1, q)]);
         if (p >= run->in_flight) flow_after(&l->flow, forward[q], l->backward[task_at(l, v, p - run->in_flight, q)]);
         if (needed > 0 && run->worker_count > 1)
@@ -98,8 +104,9 @@ static void minibatch_add(struct lay *l, uint32_t v, uint32_t p)
     for (uint32_t q = last; q-- > 0;) {
         backward[q] = pass_add(l, v, q, 1 - WORKERS_FORWARD_SHARE);
         flow_first(&l->flow, backward[q]);
-        flow_after(&l->flow, backward[q],
-                   way_add(l, run->model->cut_bytes[stages[q].end], v, q + 1, v, q, backward[q + 1]));
+        flow_after(
+            &l->flow, backward[q],
+            way_add(l, l->hop_back[v * K + q], run->model->cut_bytes[stages[q].end], v, q + 1, v, q, backward[q + 1]));
         if (p > 0) flow_after(&l->flow, backward[q], l->backward[task_at(l, v, p - 1, q)]);
     }
 }
@@ -120,14 +127,15 @@ static void round_add(struct lay *l, uint32_t c)
         for (uint32_t v = 0; v < count; v++)
             for (uint32_t u = 0; u < count; u++) {
                 const uint32_t backward = l->backward[task_at(l, v, end, q)];
-                flow_after(&l->flow, l->changes[u * K + q], u == v ? backward : way_add(l, part, v, q, u, q, backward));
+                flow_after(&l->flow, l->changes[u * K + q],
+                           u == v ? backward : way_add(l, FLOW_NONE, part, v, q, u, q, backward));
             }
         for (uint32_t u = 0; u < count; u++) {
             flow_after(&l->flow, told, l->changes[u * K + q]);
             for (uint32_t v = 0; v < count; v++)
                 if (v != u)
                     flow_after(&l->flow, l->here[wave_at(l, v, c, q)],
-                               way_add(l, part, u, q, v, q, l->changes[u * K + q]));
+                               way_add(l, FLOW_NONE, part, u, q, v, q, l->changes[u * K + q]));
         }
     }
     for (uint32_t v = 0; v < count; v++)

@@ -3,7 +3,7 @@
  *
  *     card of stage q   one pass at a time, backward passes before forward passes, each in order; at the last stage
  *                       a minibatch's two are one task
- *     receiving         while the card computes
+ *     receiving         while the card computes; activations one after another, and so gradients
  *     end of wave c     the W nodes of a stage own a W-th of its parameters each. Each sends each other's part of
  *                       what its wave has changed; the owner adds up the waves of all and sends each the sum
  *     minibatch p       begins at a stage when fewer than in_flight are under way, and when all nodes have sent the

@@ -71,7 +71,7 @@ fi
 if grep -q '^workers    ed: 4 of 1 V + 1 R + 1 G + 1 Q; .*(local)$' "$work/workers.out" &&
     grep -q '^in flight  5 minibatches a worker, as asked$' "$work/workers.out" &&
     grep -q '^bytes      102 MiB a minibatch' "$work/workers.out" &&
-    grep -q '^rate       588.1 examples/s, in simulation; as nodes train it, .*: 1,049; ' "$work/workers.out" &&
+    grep -q '^rate       588.1 examples/s, in simulation; as nodes train it, .*: 1,211; ' "$work/workers.out" &&
     grep -q '^  R  *conv0..mpool2 .* the slowest$' "$work/workers.out"; then
     ok 'virtual workers are proposed and explained'
 else

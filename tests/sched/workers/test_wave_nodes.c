@@ -80,6 +80,27 @@ static void wave_nodes__two_workers__share_what_a_node_receives(void **state)
     workers_model_free(&m);
 }
 
+/* Three stages of 5, 4 and 1 s, two seconds each way between them. The first has a backward pass ready whenever
+ * one ends, so that all four in flight go back before the next begin: four in 30 2/3 s, from forward to forward. */
+static void wave_nodes__backward_passes__go_before_forward_passes(void **state)
+{
+    (void)state;
+    static const struct fixture_layer three[3] = {{0, 0, 40, {5}}, {0, 0, 40, {4}}, {0, 0, 0, {1}}};
+    const struct workers_cluster one = {.node_count = 1, .inside = 20, .between = 10, .nodes = {{"a", 0, 3, GIB}}};
+    const struct partition cut = {.stages = {{.end = 1, .compute = 5},
+                                             {.first = 1, .end = 2, .compute = 4},
+                                             {.first = 2, .end = 3, .compute = 1}},
+                                  .stage_count = 3};
+    struct workers_model m;
+    double found = 0;
+    fixture_model(&m, three, 3, 1, 8);
+    const struct wave_run run = {
+        .model = &m, .cluster = &one, .workers = &cut, .worker_count = 1, .in_flight = 4, .sharers = 1, .waves = WAVES};
+    assert_int_equal(wave_nodes_rate(&found, &run), ST_OK);
+    assert_close(found, 4 * 8 / (92 / 3.));
+    workers_model_free(&m);
+}
+
 /* Each of two owns 100 bytes: 5 s for changes, 5 s for sums. One in flight waits for both; of two in
  * flight, the first of a wave goes on meanwhile; four workers own 50 each, and three parts go and come. */
 static void wave_nodes__waves__changes_and_sums_by_hand(void **state)
@@ -117,6 +138,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wave_nodes__one_worker__receives_while_it_computes),
         cmocka_unit_test(wave_nodes__two_workers__share_what_a_node_receives),
+        cmocka_unit_test(wave_nodes__backward_passes__go_before_forward_passes),
         cmocka_unit_test(wave_nodes__waves__changes_and_sums_by_hand),
         cmocka_unit_test(workers_propose__unlike_or_far__has_no_rate_of_nodes),
     };
