@@ -57,6 +57,11 @@ uint32_t flow_transfer_add(struct flow *f, uint32_t place, double bytes, const u
     return task;
 }
 
+void flow_first(struct flow *f, uint32_t task)
+{
+    if (!f->is_too_long) f->tasks[task].is_first = true;
+}
+
 void flow_after(struct flow *f, uint32_t task, uint32_t before)
 {
     if (task == FLOW_NONE || before == FLOW_NONE) return;
@@ -161,17 +166,24 @@ static uint32_t timer_pop(struct run *r)
     return top;
 }
 
+/* Whether a task of a queue is served before one that is ready now. */
+static bool is_before(const struct run *r, uint32_t queued, uint32_t task)
+{
+    const struct flow_task *tasks = r->f->tasks;
+    if (tasks[queued].is_first != tasks[task].is_first) return tasks[queued].is_first;
+    return tasks[queued].ready < r->now || queued < task;
+}
+
 /* Puts a task into its place's queue, behind tasks that were ready earlier,
  * or are ready now with a lower number. */
 static void queue_put(struct run *r, uint32_t task)
 {
-    const struct flow_task *tasks = r->f->tasks;
-    const uint32_t place = tasks[task].place, tail = r->tail[place];
+    const uint32_t place = r->f->tasks[task].place, tail = r->tail[place];
     uint32_t *link = &r->head[place];
-    if (tail != FLOW_NONE && (tasks[tail].ready < r->now || tail < task))
+    if (tail != FLOW_NONE && is_before(r, tail, task))
         link = &r->next[tail];
     else
-        while (*link != FLOW_NONE && (tasks[*link].ready < r->now || *link < task)) link = &r->next[*link];
+        while (*link != FLOW_NONE && is_before(r, *link, task)) link = &r->next[*link];
     r->next[task] = *link;
     *link = task;
     if (r->next[task] == FLOW_NONE) r->tail[place] = task;

@@ -5,7 +5,7 @@
  * seconds (of computing, or of a message's way), then until its bytes have gone over its links.
  *
  *     place    one task at a time, the one that was ready first, of several the one added first: a card, a stream of
- *              messages, or a link that sends one thing after another
+ *              messages, or a link that sends one thing after another. Tasks of flow_first are served before others
  *     link     any number of tasks at a time, which share its bytes a second: rates are max-min fair, like those of
  *              streams over a switch (all rates rise together until a link is full; its tasks keep theirs, others rise)
  *
@@ -34,6 +34,7 @@
 struct flow_task {
     uint32_t place; /* FLOW_NONE: none */
     uint32_t link_first, link_count;
+    bool is_first; /* by flow_first */
     double seconds, bytes;
     /* After the run, in seconds from the start: when all tasks before it were done;
      * when it had its place; its end. */
@@ -71,6 +72,8 @@ uint32_t flow_link_add(struct flow *f, double rate);
 uint32_t flow_task_add(struct flow *f, uint32_t place, double seconds);
 /* bytes >= 0 over all of the links at one rate; no link twice. Without links the transfer takes no time. */
 uint32_t flow_transfer_add(struct flow *f, uint32_t place, double bytes, const uint32_t *links, uint32_t link_count);
+/* Of the tasks that are ready for a place, this one is served before those that are not first. */
+void flow_first(struct flow *f, uint32_t task);
 /* `task` starts only when `before` is done; if either is FLOW_NONE, the call does nothing. */
 void flow_after(struct flow *f, uint32_t task, uint32_t before);
 

@@ -293,6 +293,16 @@ bool json_slow_put(json_t *object, const struct resource_slow *slow)
            json_object_set_new(object, "slow_every", json_integer((json_int_t)slow->every_steps)) == 0;
 }
 
+json_t *json_resource(const struct resource_type *type, uint32_t limit)
+{
+    char device[32];
+    json_t *object = json_pack("{s:s, s:s, s:f, s:I}", "name", type->name, "device",
+                               resource_device_text(type, device, sizeof device), "price_per_hour",
+                               type->price_per_hour, "limit", (json_int_t)limit);
+    CHECK(json_slow_put(object, &type->slow));
+    return object;
+}
+
 json_t *json_figure(double number)
 {
     bool is_whole = number >= -0x1p53 && number <= 0x1p53 && (double)(json_int_t)number == number;

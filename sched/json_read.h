@@ -76,6 +76,9 @@ MUST_USE status json_part_slow(const struct json_part *part, struct resource_slo
 /* Puts them into an object if something is slowed; false: memory is short. */
 bool json_slow_put(json_t *object, const struct resource_slow *slow);
 
+/* A type of a plan. */
+json_t *json_resource(const struct resource_type *type, uint32_t limit);
+
 /* For writing: a whole number without point or exponent, as people write it; any other with all digits of a
  * double (json_text with JSON_REAL_PRECISION(17)). */
 json_t *json_figure(double number);

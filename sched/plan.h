@@ -12,6 +12,8 @@
  *       "sim_et": …,
  *                   "node": 0}, …],                                            of all stages, or of none; or
  *                   "nodes": [0, 1]                                            the nodes that share its lanes
+ *       "in_flight": 5, "clock_distance": 0,                                   optional: of virtual workers, for
+ *                                                                              train.in_flight, train.clock_distance
  *       "service_cores": 1,                                                    optional: of reading, store, wire
  *       "time_scale": 1,                                                       optional: on times of sim and paced
  *       "feasible", "proven", "cost", "throughput", "lower_bound", …           figures of the scheduler, kept

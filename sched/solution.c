@@ -107,16 +107,11 @@ static json_t *types_json(const struct instance *instance)
     json_t *list = json_array();
     for (uint32_t t = 0; t < instance->type_count; t++) {
         const struct instance_type *type = &instance->types[t];
-        char device[32];
-        resource_device_text(&type->resource, device, sizeof device);
         /* A plan's limit is of all nodes together. */
         const uint64_t limit = (uint64_t)type->resource.limit * resource_node_count(&type->resource);
-        json_t *object =
-            json_pack("{s:s, s:s, s:f, s:I}", "name", type->resource.name, "device", device, "price_per_hour",
-                      type->resource.price_per_hour, "limit", (json_int_t)(limit < UINT32_MAX ? limit : UINT32_MAX));
+        json_t *object = json_resource(&type->resource, limit < UINT32_MAX ? (uint32_t)limit : UINT32_MAX);
         if (type->source != INSTANCE_GIVEN)
             json_object_set_new(object, "source", json_string(instance_source_names[type->source]));
-        CHECK(json_slow_put(object, &type->resource.slow));
         json_array_append_new(list, object);
     }
     return list;

@@ -536,9 +536,8 @@ static status workers_check(const struct plan_flags *f)
             FAIL(USAGE, "--placement, --in-flight and --distance are for virtual workers: give --workers, too");
         return ST_OK;
     }
-    if (f->out || f->instance_out || f->curve || f->html || f->policy || f->policy_out || f->compares ||
-        f->try_seconds > 0)
-        FAIL(USAGE, "--workers proposes and explains: give it without -o, --instance-out, --curve, --html, --policy, "
+    if (f->instance_out || f->curve || f->html || f->policy || f->policy_out || f->compares || f->try_seconds > 0)
+        FAIL(USAGE, "--workers proposes and explains: give it without --instance-out, --curve, --html, --policy, "
                     "--policy-out, --compare and --try");
     return ST_OK;
 }
@@ -572,6 +571,7 @@ static status run_plan(const char *const *positionals, const void *options_point
     f.source.set = f.set.item;
     f.source.set_count = f.set.count;
     TRY(flags_check(&f));
+    f.workers.out = f.out;
     if (f.workers.allocation) return workers_plan(&f.source, &f.workers);
     if (f.trees > 0) {
         const struct plan_trees_flags trees = {.source = &f.source,
@@ -614,6 +614,7 @@ const struct command command_plan = {
             "heterps-run plan --layers cfg/matchnet.layers.cfg --cluster cfg/paper2.cfg\n"
             "heterps-run plan --net vgg19 --batch 64 --cluster cfg/paper2.cfg --method ralp\n"
             "heterps-run plan --net vgg19 --batch 32 --cluster cfg/hetpipe-vgg19.cfg --workers auto\n"
+            "heterps-run plan graph.bin --cluster cluster.cfg --workers ed --placement local -o plan.json\n"
             "heterps-run plan sst.bin --cluster cfg/h100.cfg --trees 16 --grid --html trees.html\n\n"
             "The plan is the cheapest that reaches the goal's throughput within the limits; of a graph, and by method "
             "auto, the one of which this is expected in a run. "

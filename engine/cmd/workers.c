@@ -11,6 +11,7 @@
 #include "engine/base/words.h"
 #include "sched/workers/propose.h"
 #include "sched/workers/wave.h"
+#include "sched/workers/workers_plan.h"
 
 #define TRIED_MAX  (ALLOCATION_ID_COUNT * PLACEMENT_COUNT)
 #define NAME_WIDTH 20u
@@ -24,6 +25,8 @@ struct tried {
 struct subject {
     struct workers_model model;
     struct workers_cluster cluster;
+    struct cluster text; /* of a net */
+    struct planner planner;
     struct tried tried[TRIED_MAX];
     uint32_t tried_count;
 };
@@ -32,25 +35,22 @@ struct subject {
 
 static status net_read(struct subject *s, const struct planner_source *source)
 {
-    struct cluster cluster;
     struct net net = {0};
     double flops[RESOURCE_TYPES_MAX];
-    TRY(cluster_read(&cluster, source->cluster_path));
-    for (uint32_t type = 0; type < cluster.type_count; type++) flops[type] = cluster.types[type].rates.flops;
-    status st;
-    TRY_GOTO(workers_cluster_of(&s->cluster, &cluster), end);
-    TRY_GOTO(net_make(&net, source->net, source->classes), end);
-    st = workers_model_of_net(&s->model, &net, source->batch, flops, cluster.type_count);
-end:
+    TRY(cluster_read(&s->text, source->cluster_path));
+    for (uint32_t type = 0; type < s->text.type_count; type++) flops[type] = s->text.types[type].rates.flops;
+    TRY(workers_cluster_of(&s->cluster, &s->text));
+    TRY(net_make(&net, source->net, source->classes));
+    const status st = workers_model_of_net(&s->model, &net, source->batch, flops, s->text.type_count);
     net_free(&net);
-    cluster_free(&cluster);
     return st;
 }
 
-static status planner_read(struct subject *s, struct planner *planner)
+static status planner_read(struct subject *s, const struct planner_source *source)
 {
-    TRY(workers_cluster_of(&s->cluster, &planner->cluster));
-    return workers_model_of_instance(&s->model, &planner->instance);
+    TRY(planner_open(&s->planner, source));
+    TRY(workers_cluster_of(&s->cluster, &s->planner.cluster));
+    return workers_model_of_instance(&s->model, &s->planner.instance);
 }
 
 /* --- trying ------------------------------------------------------------------------------------- */
@@ -182,6 +182,8 @@ static void rate_print(const struct subject *s, const struct proposal *p)
     const double horovod = horovod_rate(&s->model, &s->cluster, &refused);
     one.of_node[refused] = 1;
     printf("rate       %s examples/s, in simulation; ", words_number(WORDS, p->result.rate, 4));
+    if (p->nodes_rate > 0)
+        printf("as nodes train it, which receive while they compute: %s; ", words_number(WORDS, p->nodes_rate, 4));
     if (horovod > 0)
         printf("all cards by all-reduce: %s\n", words_number(WORDS, horovod, 4));
     else
@@ -242,44 +244,74 @@ static void proposal_event(const struct subject *s, const struct proposal *p)
     log_event_u64("workers", p->allocation.worker_count);
     log_event_u64("in_flight", p->options.in_flight);
     log_event_f64("rate", p->result.rate);
+    if (p->nodes_rate > 0) log_event_f64("nodes_rate", p->nodes_rate);
     log_event_f64("node_bytes", p->result.node_bytes);
     log_event_end();
 }
 
+static status plan_write(const struct subject *s, const struct proposal *p, const char *path)
+{
+    const struct instance *instance = &s->planner.instance;
+    const struct workers_plan plan = {.proposal = p,
+                                      .model = &s->model,
+                                      .cluster = &s->cluster,
+                                      .text = s->text.types ? &s->text : &s->planner.cluster,
+                                      .has_graph_hash = instance->has_graph_hash,
+                                      .graph_hash = instance->graph_hash};
+    return workers_plan_write(&plan, path);
+}
+
+/* How the plan is run. */
+static void plan_print(const struct subject *s, const struct proposal *p, const char *path)
+{
+    const struct partition *cut = &p->workers[0];
+    const uint32_t workers = p->allocation.worker_count;
+    printf("\nplan       %s:", path);
+    for (uint32_t q = cut->stage_count; q-- > 0;) {
+        const uint32_t first = (cut->stage_count - 1 - q) * workers;
+        printf("%s node%s %u", q + 1 < cut->stage_count ? "," : "", words_s(workers), first);
+        if (workers > 1) printf(" to %u", first + workers - 1);
+        printf(" on %s", s->cluster.nodes[cut->stages[q].node].name);
+    }
+    printf("; give --set train.sync=wsp --set train.in_flight=%u --set train.clock_distance=%u\n", p->options.in_flight,
+           p->options.distance);
+}
+
 /* Tells the best proposal, or why there is none. */
-static status outcome_tell(const struct subject *s)
+static status outcome_tell(const struct subject *s, const char *out)
 {
     const struct tried *best = best_of(s);
     if (best == NULL) FAIL(INFEASIBLE, "%s", s->tried[0].reason);
     const struct proposal *p = best->proposal;
+    if (out) TRY(plan_write(s, p, out));
     proposal_event(s, p);
-    if (log_format() != LOG_TEXT || log_verbosity() < 0) return ST_OK;
+    if (log_format() != LOG_TEXT || log_verbosity() < 0 || (out && strcmp(out, "-") == 0)) return ST_OK;
     head_print(s, p);
     in_flight_print(s, p);
     rate_print(s, p);
     for (uint32_t v = 0; v < p->allocation.worker_count; v++)
         if (worker_like(p, v) == v) stages_print(s, p, v);
     others_print(s, best);
+    if (out) plan_print(s, p, out);
     return ST_OK;
+}
+
+static status subject_read(struct subject *s, const struct planner_source *source)
+{
+    const bool is_net = source->net && source->graph_path == NULL && source->layers_path == NULL;
+    return is_net ? net_read(s, source) : planner_read(s, source);
 }
 
 status workers_plan(const struct planner_source *source, const struct workers_asked *asked)
 {
     struct subject s = {0};
-    struct planner planner = {0};
-    status st;
     TRY(asked_check(source, asked));
-    if (source->net && source->graph_path == NULL && source->layers_path == NULL) {
-        TRY(net_read(&s, source));
-    } else {
-        TRY(planner_open(&planner, source));
-        TRY_GOTO(planner_read(&s, &planner), end);
-    }
-    TRY_GOTO(all_try(&s, asked), end);
-    st = outcome_tell(&s);
-end:
+    status st = subject_read(&s, source);
+    if (st == ST_OK) st = all_try(&s, asked);
+    if (st == ST_OK) st = outcome_tell(&s, asked->out);
     for (uint32_t i = 0; i < s.tried_count; i++) free(s.tried[i].proposal);
     workers_model_free(&s.model);
-    planner_close(&planner);
+    cluster_free(&s.text);
+    planner_close(&s.planner);
     return st;
 }

@@ -5,8 +5,9 @@
  *     KIND_WAVE    worker v to owner u: v's letter, with what its wave has changed of u's rows, and behind it what
  *                  the wave has changed of u's slice
  *     KIND_ROUND   owner u to worker v: what the waves of that number of all others have changed of u's slice, added
- *                  up in order of workers; at the end of a job u's slice itself; and how many rows u has.
- *                  Nothing of sums where the two have no stage in common
+ *                  up in order of workers, when the waves of the nodes that have a stage of u's are there; at the
+ *                  end of a job u's slice itself; and how many rows u has. Nothing of sums where the two have no
+ *                  stage in common
  *     KIND_ADDED   worker v to owner u: rounds below the step are in v's weights, and their places free
  *
  * A message's step is twice the number of the wave or round, plus one if there are changes, or the values
@@ -75,14 +76,28 @@ void waves_layout(struct reduce *r, struct layout *l)
 
 /* --- what is there ------------------------------------------------------------------------------ */
 
-/* Whether the waves of this number of all workers but one are there. A worker has none after
- * its last; this counts when all have had their last: then the number of rounds is known. A
- * worker alone waits for itself. */
-static bool is_whole(const struct waves *waves, uint64_t round, uint32_t but)
+/* Whether the letters of this number of all other workers are there. A worker has none after its last; this
+ * counts when all have had their last: then the number of rounds is known. A worker alone waits for
+ * itself. */
+static bool is_whole(const struct waves *waves, uint64_t round)
 {
-    for (uint32_t v = 0; v < waves->of_exchange.worker_count; v++)
-        if ((v != but || waves->of_exchange.worker_count == 1) && waves->now[v].heard <= round && waves->end == NOT_YET)
+    const struct exchange_waves *x = &waves->of_exchange;
+    for (uint32_t v = 0; v < x->worker_count; v++)
+        if ((v != x->worker || x->worker_count == 1) && waves->now[v].heard <= round && waves->end == NOT_YET)
             return false;
+    return waves->end == NOT_YET || round < waves->end;
+}
+
+/* Whether all that is added up for a worker in this round is there: the waves of the nodes that have a stage
+ * of this owner. Others change nothing of its slice, and may be behind. An owner whose stages nobody else has
+ * waits for its own wave. */
+static bool has_changes(const struct waves *waves, uint64_t round, uint32_t but)
+{
+    const struct exchange_waves *x = &waves->of_exchange;
+    uint64_t awaited = x->sharers & ~(UINT64_C(1) << but);
+    if (awaited == 0) awaited = x->sharers;
+    for (uint32_t v = 0; v < x->worker_count && waves->end == NOT_YET; v++)
+        if ((awaited >> v & 1) && waves->now[v].heard <= round) return false;
     return waves->end == NOT_YET || round < waves->end;
 }
 
@@ -335,7 +350,7 @@ static status round_send(struct reduce *r, uint32_t to, bool *is_sent)
     *is_sent = false;
     if (round >= waves->added[to] + WAVES_ROUNDS) return ST_OK;
     if (!is_values) {
-        if (!is_whole(waves, round, to) || r->peers[to].sent < waves->given_until[to][round % WAVES_SENDS])
+        if (!has_changes(waves, round, to) || r->peers[to].sent < waves->given_until[to][round % WAVES_SENDS])
             return ST_OK;
         sums.iov_base = x->out[place];
         if (shares(x, to))
@@ -365,7 +380,7 @@ static bool own_round_add(struct waves *waves)
     const uint64_t round = waves->come[x->worker];
     const bool is_values = has_values(waves, round);
     if (round >= waves_added(x) + WAVES_ROUNDS) return false;
-    if (!is_values && !is_whole(waves, round, x->worker)) return false;
+    if (!is_values && !has_changes(waves, round, x->worker)) return false;
     if (!is_values) round_add(waves, round, x->worker, own_slice(x, x->sums[round % WAVES_ROUNDS]));
     waves->come[x->worker]++;
     return true;
@@ -377,7 +392,7 @@ static bool round_is_here(const struct waves *waves)
     const uint64_t round = waves->round;
     for (uint32_t o = 0; o < waves->of_exchange.worker_count; o++)
         if (waves->come[o] <= round) return false;
-    return round == waves->end || is_whole(waves, round, waves->of_exchange.worker);
+    return round == waves->end || is_whole(waves, round);
 }
 
 /* When all rounds are here, and all others have theirs, the next job is the one that runs. */

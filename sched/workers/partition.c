@@ -103,6 +103,7 @@ static void stages_try(struct search *s, uint32_t set, uint32_t previous, uint32
     const double rate = next == nodes ? 1 : rate_of(s->cluster, s->between, last, next);
     const uint32_t end_min = next == nodes ? L : i + 1, end_max = next == nodes ? L : L - left;
     for (uint32_t j = end_min; j <= end_max && j <= s->reach[last * L + i]; j++) {
+        if (m->is_tied[j]) continue;
         const double receive = in + (j < L ? m->cut_bytes[j] / rate : 0);
         const double time = workers_seconds(m, s->cluster->nodes[last].type, i, j) + receive;
         double value = fmax(before, time);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/base/words.h"
+#include "sched/workers/wave_nodes.h"
 
 /* The rate is saturated when this many more in flight do not raise it. */
 #define PATIENCE 6u
@@ -75,6 +76,22 @@ static status rate_try(struct proposal *p, const struct workers_model *model, co
     return ST_OK;
 }
 
+/* What nodes of this program reach: all that they exchange lies where the stages run. */
+static status nodes_rate_find(struct proposal *p, const struct workers_model *model,
+                              const struct workers_cluster *cluster)
+{
+    const struct wave_run run = {.model = model,
+                                 .cluster = cluster,
+                                 .workers = p->workers,
+                                 .worker_count = p->allocation.worker_count,
+                                 .in_flight = p->options.in_flight,
+                                 .distance = p->options.distance,
+                                 .sharers = p->sharers,
+                                 .waves = PROPOSE_WAVES};
+    if (p->options.placement != PLACEMENT_LOCAL || !wave_nodes_are_alike(run.workers, run.worker_count)) return ST_OK;
+    return wave_nodes_rate(&p->nodes_rate, &run);
+}
+
 static status misfit_fail(const struct proposal *p, const struct workers_model *model,
                           const struct workers_cluster *cluster, uint32_t misfit, uint32_t in_flight)
 {
@@ -122,5 +139,5 @@ status workers_propose(struct proposal *p, const struct workers_model *model, co
     TRY(rate_try(p, model, cluster, chosen, &misfit));
     if (misfit < p->allocation.worker_count) return misfit_fail(p, model, cluster, misfit, chosen);
     p->options.in_flight = chosen;
-    return ST_OK;
+    return nodes_rate_find(p, model, cluster);
 }

@@ -26,6 +26,8 @@ struct proposal {
     struct partition workers[WORKERS_MAX];
     struct wave_result result;
     uint32_t sharers;
+    /* Examples/s of a run, where the proposal can be a plan of one (wave_nodes.h); else 0. */
+    double nodes_rate;
     double rates[PROPOSE_IN_FLIGHT_MAX + 1]; /* [in_flight]: 0: not tried */
     uint32_t fits;                           /* the most in flight that fit every worker's memory, and were tried    */
     uint32_t binds;                          /* the worker whose memory has no room for one more; worker_count: none */

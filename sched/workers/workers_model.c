@@ -48,6 +48,7 @@ static void model_layout(struct workers_model *m, struct layout *l)
     LAYOUT_TAKE(l, m->out_bytes, L);
     LAYOUT_TAKE(l, m->seconds, (size_t)m->type_count * (L + 1));
     LAYOUT_TAKE(l, m->names, L);
+    LAYOUT_TAKE(l, m->is_tied, L + 1);
 }
 
 status workers_model_make(struct workers_model *m, uint32_t layer_count, uint32_t type_count)
@@ -101,14 +102,17 @@ status workers_model_of_instance(struct workers_model *m, const struct instance 
     m->name = instance->name;
     m->batch = instance->batch;
     m->cut_bytes[0] = instance->batch * instance->layers[0].in_bytes;
+    bool has_end = false;
     for (uint32_t i = 0; i < L; i++) {
         const struct instance_layer *layer = &instance->layers[i];
+        has_end |= layer->is_end;
         const double next_bytes = i + 1 < L ? instance->layers[i + 1].in_bytes : 0;
         const double cut_bytes = layer->cut_bytes > 0 ? layer->cut_bytes / 2 : next_bytes;
         m->weight_bytes[i + 1] = m->weight_bytes[i] + layer->weight_bytes;
         m->out_bytes[i] = instance->batch * cut_bytes;
         m->stash_bytes[i + 1] = m->stash_bytes[i] + m->out_bytes[i];
         if (i + 1 < L) m->cut_bytes[i + 1] = m->out_bytes[i];
+        if (i + 1 < L) m->is_tied[i + 1] = layer->tied_behind > 0 || has_end;
         snprintf(m->names[i], sizeof m->names[i], "%s", layer->name);
         for (uint32_t t = 0; t < T; t++) {
             double *seconds = m->seconds + (size_t)t * (L + 1) + i;

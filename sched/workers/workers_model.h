@@ -50,6 +50,7 @@ struct workers_model {
     double *weight_bytes, *stash_bytes; /* [L + 1]: sums over the layers before                  */
     double *cut_bytes;                  /* [L + 1]: one way; cut 0: the input, cut L: nothing    */
     double *out_bytes;                  /* [L]                                                   */
+    bool *is_tied;                      /* [L + 1]: cut i is none: layers before and behind it go together */
     double *seconds;                    /* [T][L + 1]: sums likewise, forward and backward       */
     void *memory;
 };
@@ -61,7 +62,9 @@ MUST_USE status workers_model_make(struct workers_model *m, uint32_t layer_count
 MUST_USE status workers_model_of_net(struct workers_model *m, const struct net *net, double batch, const double *flops,
                                      uint32_t type_count);
 /* The model of an instance on its types, by oct. A cut carries half of the layer's bytes there and back. As
- * an instance says no more, a layer keeps its output for the backward pass. Borrows the instance's name. */
+ * an instance says no more, a layer keeps its output for the backward pass. Layers that share a table or
+ * parameters go together, and so do all from the first loss or head on, as a run asks. Borrows the
+ * instance's name. */
 MUST_USE status workers_model_of_instance(struct workers_model *m, const struct instance *instance);
 void workers_model_free(struct workers_model *m);
 

@@ -71,6 +71,7 @@ fi
 if grep -q '^workers    ed: 4 of 1 V + 1 R + 1 G + 1 Q; .*(local)$' "$work/workers.out" &&
     grep -q '^in flight  5 minibatches a worker, as asked$' "$work/workers.out" &&
     grep -q '^bytes      102 MiB a minibatch' "$work/workers.out" &&
+    grep -q '^rate       588.1 examples/s, in simulation; as nodes train it, .*: 1,211; ' "$work/workers.out" &&
     grep -q '^  R  *conv0..mpool2 .* the slowest$' "$work/workers.out"; then
     ok 'virtual workers are proposed and explained'
 else
@@ -166,6 +167,22 @@ fails 2 '\-\-workers: expected auto, np, ed or hd, found "vw"' 'workers by a nam
     "$HETERPS" plan --net vgg19 --cluster "$work/one.cfg" --workers vw
 fails 2 'are for virtual workers: give --workers, too' 'a clock distance without workers' \
     "$HETERPS" plan --net vgg19 --cluster "$work/one.cfg" --distance 4
+workers_refused() { # PATTERN WHAT CLUSTER FLAG...
+    refused_pattern=$1 refused_what=$2 refused_cluster=$3
+    shift 3
+    fails 1 "$refused_pattern" "$refused_what" "$HETERPS" plan --net vgg19 --batch 32 --cluster "$refused_cluster" \
+        --in-flight 2 -o "$work/workers.json" "$@"
+}
+workers_refused '-o: np has workers of 4 V and of 4 R, .*: give --workers ed --placement local' \
+    'workers on unlike nodes as a plan' cfg/hetpipe-vgg19.cfg --workers np
+workers_refused '-o: ed has its parameters by turns .*: give --workers ed --placement local' \
+    'parameters elsewhere than their stage as a plan' cfg/hetpipe-vgg19.cfg --workers ed --placement default
+sed 's/^device = sim/device = cuda/' cfg/hetpipe-vgg19.cfg >"$work/cuda.cfg"
+workers_refused '-o: type [VRGQ] is a card, and train.sync = wsp trains on cores' 'workers of cards as a plan' \
+    "$work/cuda.cfg" --workers ed --placement local
+sed 's/^limit = 4/limit = 17/; s/^per_node = 4/per_node = 17/' cfg/hetpipe-vgg19.cfg >"$work/many.cfg"
+workers_refused '-o: 68 cards, a node each, are more than the 64 nodes of a plan' 'more nodes than a plan has' \
+    "$work/many.cfg" --workers ed --placement local
 fails 1 'brute: ' 'brute force over too many plans' "$HETERPS" plan --layers cfg/ctrdnn20.layers.cfg \
     --cluster cfg/paper64.cfg --method brute
 

@@ -106,6 +106,25 @@ stopped() {
 }
 check 'SIGTERM: all stop behind the same step, and it is saved' stopped
 
+# Plans of plan --workers are trained as they are. Cores and memory are said, and times are measured.
+type_text() { # NAME DEVICE UNITS
+    printf '[type %s]\ndevice = %s\nprice_per_hour = 1\nlimit = %s\nper_node = %s\nmemory = 4GiB\n' "$1" "$2" "$3" "$3"
+    printf 'flops = 1e9\nmemory_bandwidth = 1e9\nlink_bandwidth = 1e9\nnetwork_bandwidth = 1e9\nbatch_overhead = 1e-5\n'
+}
+{ type_text a cpu 2; type_text b paced 2; } >two.cfg
+type_text a cpu 2 >one.cfg
+for planned_cfg in two one; do printf '[goal]\nthroughput = max\n' >>$planned_cfg.cfg; done
+planned() { # NODES CLUSTER ALLOCATION
+    runs 0 "$h" plan tables.bin --cluster "$2.cfg" --data data.tsv --workers "$3" --placement local --in-flight 2 \
+        -o planned.json &&
+        grep -q '; give --set train.sync=wsp --set train.in_flight=2 --set train.clock_distance=0$' out &&
+        launched "$1" planned.json --out planned.model --set train.clock_distance=0 &&
+        says "nodes    $(($1 / 2)) workers, on the nodes that the plan gives their stages" &&
+        is_at planned.model $steps
+}
+check 'plan --workers ed: two workers of two nodes, trained' planned 4 two ed
+check 'plan --workers np: the cards of one node, a worker, trained' planned 2 one np
+
 refused() { # N PLAN PATTERN
     runs 1 timeout -k 5 60 "$h" launch --local "$1" -- tables.bin --data data.tsv --plan "$2" --share && says "$3"
 }

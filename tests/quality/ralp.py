@@ -50,31 +50,46 @@ def run(*command, **options):
 
 def namespaces_enter():
     """Goes on in new namespaces, as the only process in them."""
-    if os.environ.get("RALP_INSIDE") == "yes":
+    if os.environ.get("NAMESPACES_INSIDE") == "yes":
         return
     can = shutil.which("tc") and subprocess.run(["unshare", "--net", "--mount", "true"], capture_output=True)
     if not can or can.returncode != 0:
-        print("ralp.py: there can be no network namespaces here (root, Debian: iproute2)", file=sys.stderr)
+        print(f"{os.path.basename(sys.argv[0])}: there can be no network namespaces here (root, Debian: iproute2)",
+              file=sys.stderr)
         sys.exit(77)
-    os.environ["RALP_INSIDE"] = "yes"
+    os.environ["NAMESPACES_INSIDE"] = "yes"
     os.execvp("unshare", ["unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child",
                           sys.executable, *sys.argv])
 
 
-def links_make(bits):
-    """A bridge, and nodes on cables of that rate each way."""
+def bridge_make(name):
+    run("ip", "link", "add", name, "type", "bridge")
+    run("ip", "link", "set", name, "up")
+
+
+def node_make(n, bridge):
+    """Node n in a namespace of its own, on a cable to the bridge."""
+    run("ip", "netns", "add", f"n{n}")
+    run("ip", "link", "add", f"cable{n}", "type", "veth", "peer", "name", "eth0", "netns", f"n{n}")
+    run("ip", "link", "set", f"cable{n}", "master", bridge, "up")
+    run("ip", "-n", f"n{n}", "address", "add", f"10.77.1.{n + 1}/24", "dev", "eth0")
+    for device in ("eth0", "lo"):
+        run("ip", "-n", f"n{n}", "link", "set", device, "up")
+
+
+def places_make():
+    """Where names of namespaces lie, for this process and its children alone."""
     run("mount", "-t", "tmpfs", "tmpfs", "/run")
     os.mkdir("/run/netns")
-    run("ip", "link", "add", "bridge", "type", "bridge")
-    run("ip", "link", "set", "bridge", "up")
+
+
+def links_make(bits):
+    """A bridge, and nodes on cables of that rate each way."""
+    places_make()
+    bridge_make("bridge")
     shape = ["root", "tbf", "rate", f"{bits:.0f}bit", "burst", "128kb", "latency", "100ms"]
     for n in range(NODES):
-        run("ip", "netns", "add", f"n{n}")
-        run("ip", "link", "add", f"cable{n}", "type", "veth", "peer", "name", "eth0", "netns", f"n{n}")
-        run("ip", "link", "set", f"cable{n}", "master", "bridge", "up")
-        run("ip", "-n", f"n{n}", "address", "add", f"10.77.1.{n + 1}/24", "dev", "eth0")
-        for device in ("eth0", "lo"):
-            run("ip", "-n", f"n{n}", "link", "set", device, "up")
+        node_make(n, "bridge")
         run("tc", "qdisc", "add", "dev", f"cable{n}", *shape)
         run("tc", "-n", f"n{n}", "qdisc", "add", "dev", "eth0", *shape)
 
@@ -131,7 +146,7 @@ class Net:
             stages = [(0, 1, whole * self.front_share, every), (2, 4, whole * (1 - self.front_share), [workers])]
         with open("plan.json", "w") as file:
             json.dump({"format": "heterps-solution-1",
-                       "types": [{"name": name, "device": "paced", "price_per_hour": 1, "limit": NODES}
+                       "types": [{"name": name, "device": "paced", "price_per_hour": 1, "limit": workers}
                                  for name in ("card", "back")[:len(stages)]],
                        "stages": [{"first": first, "last": last, "type": number, "k": 1, "replicas": 1,
                                    "et": max(seconds, 1e-9), "nodes": nodes}

@@ -40,6 +40,30 @@ static void flow_run__one_place__serves_who_was_ready_first(void **state)
     flow_free(&f);
 }
 
+/* Of the tasks that are ready, those that are first go before others that were ready earlier; among them
+ * the one that was ready first does. */
+static void flow_run__tasks_that_are_first__are_served_before_others(void **state)
+{
+    (void)state;
+    struct flow f = {0};
+    const uint32_t card = flow_place_add(&f), clock = flow_place_add(&f);
+    uint32_t tick[2], task[4];
+    for (uint32_t i = 0; i < 2; i++) tick[i] = flow_task_add(&f, clock, 1);
+    const uint32_t running = flow_task_add(&f, card, 5);
+    for (uint32_t i = 0; i < 4; i++) task[i] = flow_task_add(&f, card, 1);
+    flow_after(&f, task[3], tick[0]); /* tasks 0 and 1 are ready at once, 3 after 1 s, 2 after 2 s */
+    flow_after(&f, task[2], tick[1]);
+    flow_first(&f, task[2]);
+    flow_first(&f, task[3]);
+    ran(&f);
+    assert_float_equal(f.tasks[running].begin, 0, NEAR);
+    assert_float_equal(f.tasks[task[3]].begin, 5, NEAR);
+    assert_float_equal(f.tasks[task[2]].begin, 6, NEAR);
+    assert_float_equal(f.tasks[task[0]].begin, 7, NEAR);
+    assert_float_equal(f.tasks[task[1]].begin, 8, NEAR);
+    flow_free(&f);
+}
+
 /* Ready at once, through meetings of others or not: the one that was added first. */
 static void flow_run__ready_at_once__goes_by_number(void **state)
 {
@@ -180,6 +204,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(flow_run__one_place__serves_who_was_ready_first),
+        cmocka_unit_test(flow_run__tasks_that_are_first__are_served_before_others),
         cmocka_unit_test(flow_run__ready_at_once__goes_by_number),
         cmocka_unit_test(flow_run__two_on_a_link__share_it_until_one_is_gone),
         cmocka_unit_test(flow_run__unlike_links__rates_are_max_min_fair),

@@ -1,5 +1,6 @@
 /* What a worker sends that holds the key and sends anything: letters that are none, waves and rounds for
- * which there is no place, requests for rows of others, and answers of too few rounds are refused by name. */
+ * which there is no place, requests for rows of others, and answers of too few rounds are refused by name.
+ * And what an owner waits for before it sends sums. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,15 +17,16 @@
 
 /* --- letters -------------------------------------------------------------------------------------- */
 
-/* Two nodes, of which nobody carries messages. */
-static void silent_open(struct waves_set *set)
+/* Nodes of which nobody carries messages. */
+static void silent_nodes_open(struct waves_set *set, uint32_t node_count)
 {
-    const struct cut cut = workers(2);
+    const struct cut cut = workers(node_count);
     text = rows_text;
     node_waves = 2;
     nodes_open(&cut, waves_set(set, 1, false), 0, NULL);
     post_close(&net);
 }
+static void silent_open(struct waves_set *set) { silent_nodes_open(set, 2); }
 
 static void silent_close(void)
 {
@@ -102,16 +104,20 @@ static void waves_letter__is_none__is_refused(void **state)
 
 /* --- a peer that has the key and does not keep to the clock -------------------------------------- */
 
-/* Node 1 sends node 0 a message, by this thread; `from` is what it says. */
-static status sent(uint16_t kind, uint64_t step, const void *from, uint64_t bytes)
+/* A node sends node 0 a message, by this thread; `from` is what it says. */
+static status node_sent(uint32_t node, uint16_t kind, uint64_t step, const void *from, uint64_t bytes)
 {
     struct iovec part[REDUCE_PARTS_MAX];
     uint32_t part_count;
     struct reduce *r = runners[0].training.reduce;
-    TRY(reduce_place(r, 1, kind, step, bytes, part, &part_count));
+    TRY(reduce_place(r, node, kind, step, bytes, part, &part_count));
     for (uint32_t i = 0; i < part_count; from = (const uint8_t *)from + part[i++].iov_len)
         memcpy(part[i].iov_base, from, part[i].iov_len);
-    return reduce_arrived(r, 1);
+    return reduce_arrived(r, node);
+}
+static status sent(uint16_t kind, uint64_t step, const void *from, uint64_t bytes)
+{
+    return node_sent(1, kind, step, from, bytes);
 }
 
 static status wave_sent(uint64_t wave)
@@ -177,6 +183,70 @@ static void waves_peer__sends_changes_of_other_stages__is_refused(void **state)
     assert_refused(sent(KIND_ROUND, 0, sums, bytes), "node 1");
     assert_ok(sent(KIND_ROUND, 0, sums, 3 * sizeof(uint64_t))); /* numbers of rows alone */
     free(sums);
+    silent_close();
+    node_plan = NULL;
+}
+
+/* --- what an owner waits for ---------------------------------------------------------------------- */
+
+/* The last wave of a worker of three, of one minibatch. */
+struct last_letter {
+    struct wave_head head;
+    struct wave_record record[2];
+};
+static struct last_letter last_letter(uint32_t worker)
+{
+    return (struct last_letter){
+        .head = {.minibatches = 1, .in_flight = 2, .clock_distance = 1, .record_count = 1, .is_last = 1},
+        .record = {{.step = worker}}};
+}
+
+static uint32_t messages_to(uint32_t to, uint16_t kind)
+{
+    uint32_t count = 0;
+    for (uint64_t i = net.way[0][to].begin; i < net.way[0][to].end; i++)
+        count += net.way[0][to].letter[i % POST_QUEUE].message.kind == kind;
+    return count;
+}
+
+/* Node 0's wave goes, without changes. */
+static void own_wave_give(struct exchange_waves *x)
+{
+    const struct last_letter letter = last_letter(0);
+    memcpy(x->letter[0], &letter, sizeof letter);
+    for (uint32_t o = 0; o <= x->worker_count; o++) x->rows_begin[0][o] = sizeof letter;
+    x->has_change[0] = false;
+    atomic_store(&x->shared_busy, 1);
+    atomic_store(&x->shared_given, 1);
+    assert_ok(reduce_look(runners[0].training.reduce));
+}
+
+/* Three workers, whose last stages are on nodes 0 to 2: these get the sums of what they have changed although
+ * nothing of the first stages, on nodes 3 to 5, has come. The round is here when all letters are. */
+static void waves_owner__nodes_of_its_stage_have_sent__sends_their_sums(void **state)
+{
+    (void)state;
+    struct waves_set set;
+    node_plan = "0-2:1:1@3+4+5 3-7:1:1@0+1+2";
+    silent_nodes_open(&set, 6);
+    struct reduce *r = runners[0].training.reduce;
+    struct exchange_waves *x = reduce_exchange(r)->waves;
+    own_wave_give(x);
+    for (uint32_t to = 1; to < 6; to++) assert_int_equal(messages_to(to, KIND_ROUND), 0);
+    struct last_letter letter = last_letter(1);
+    assert_ok(node_sent(1, KIND_WAVE, 0, &letter, sizeof letter));
+    assert_ok(reduce_look(r));
+    assert_int_equal(messages_to(2, KIND_ROUND), 1); /* of nodes 0 and 1 */
+    for (uint32_t to = 1; to < 6; to++)
+        if (to != 2) assert_int_equal(messages_to(to, KIND_ROUND), 0); /* node 2's wave is awaited */
+    assert_int_equal(waves_of(r)->come[0], 0);
+    letter = last_letter(2);
+    assert_ok(node_sent(2, KIND_WAVE, 0, &letter, sizeof letter));
+    assert_ok(reduce_look(r));
+    for (uint32_t to = 1; to < 6; to++) assert_int_equal(messages_to(to, KIND_ROUND), 1);
+    assert_int_equal(waves_of(r)->come[0], 1); /* its own sums, too */
+    assert_int_equal(waves_of(r)->round, 0);
+    assert_int_equal(waves_of(r)->end, NOT_YET);
     silent_close();
     node_plan = NULL;
 }
@@ -262,6 +332,7 @@ int main(void)
         cmocka_unit_test(waves_peer__runs_ahead_of_its_clock__is_refused),
         cmocka_unit_test(waves_peer__sends_rounds_without_receipts__is_refused),
         cmocka_unit_test(waves_peer__sends_changes_of_other_stages__is_refused),
+        cmocka_unit_test(waves_owner__nodes_of_its_stage_have_sent__sends_their_sums),
         cmocka_unit_test(waves_asks__of_any_rows__are_answered_or_refused),
         cmocka_unit_test(waves_answers__of_too_few_rounds__are_refused),
     };

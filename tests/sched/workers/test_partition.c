@@ -20,6 +20,7 @@
 
 struct oracle {
     const struct fixture_layer *layers;
+    const bool *is_tied; /* as the model's */
     const struct workers_cluster *c;
     double between;
     uint32_t layer_count, card_count, in_flight;
@@ -34,6 +35,7 @@ static bool oracle_stage(const struct oracle *o, uint32_t k, double *seconds, do
     const struct workers_node *node = &o->c->nodes[o->node[k]];
     double weights = 0, stash = first ? o->layers[first - 1].cut : 0, largest = 0;
     uint32_t held = o->in_flight;
+    if (o->is_tied[o->end[k]]) return false;
     if (count == 1) held = 1;
     if (count > 1) held = (uint32_t)ceil(1 + (o->in_flight - 1.) * (count - 1 - k) / (count - 1) - 1e-9);
     *seconds = *receive = 0;
@@ -108,7 +110,9 @@ static void partition_find__random__is_the_best_of_all(void **state)
             for (uint32_t t = 0; t < FIXTURE_TYPES_MAX; t++) layers[i].seconds[t] = 1 + draw_below(&d, 9);
         }
         fixture_model(&m, layers, layer_count, c.node_count, 1);
+        for (uint32_t i = 1; i < layer_count && round % 2; i++) m.is_tied[i] = draw_below(&d, 4) == 0;
         struct oracle o = {.layers = layers,
+                           .is_tied = m.is_tied,
                            .c = &c,
                            .between = c.between / sharers,
                            .layer_count = layer_count,
