@@ -348,7 +348,8 @@ input = y
 CFG
 once() { # is not waited for a second time
     printf '1,x,u\n0,y,v\n' >once.fifo &
-    ! timeout 20 "$h" compile twice.cfg -o twice.bin -q 2>once.err && grep -q 'once.fifo is a stream and can be read once' once.err
+    ! timeout 20 "$h" compile twice.cfg -o twice.bin -q 2>once.err &&
+        grep -q 'once.fifo is a stream and can be read once' once.err
 }
 check 'words of two columns of a stream' once
 
