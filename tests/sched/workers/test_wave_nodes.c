@@ -80,8 +80,9 @@ static void wave_nodes__two_workers__share_what_a_node_receives(void **state)
     workers_model_free(&m);
 }
 
-/* Three stages of 5, 4 and 1 s, two seconds each way between them. The first has a backward pass ready whenever
- * one ends, so that all four in flight go back before the next begin: four in 30 2/3 s, from forward to forward. */
+/* Three stages of 5, 4 and 1 s, two seconds each way between them. The first has a backward pass ready
+ * whenever one ends, so that all four in flight go back before the next begin: four in 30 2/3 s, from
+ * forward to forward. */
 static void wave_nodes__backward_passes__go_before_forward_passes(void **state)
 {
     (void)state;
