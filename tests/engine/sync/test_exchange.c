@@ -73,11 +73,78 @@ static void wsp_of_nodes__exact_waves__the_same_bytes_whatever_the_timing(void *
     text = model_text;
 }
 
+/* --- who waits ---------------------------------------------------------------------------------- */
+
+/* Before anything is computed. A sleeper is made up: the workers need not sleep yet. */
+static void values_come(uint32_t node, struct training *t)
+{
+    const struct exchange *x = reduce_exchange(t->reduce);
+    const struct pipeline *p = t->pipeline;
+    uint32_t before[8];
+    if (node > 0) return;
+    assert_true(exchange_opens_early(x, t->graph.table_count) && p->stage_count <= 8);
+    for (uint32_t s = 0; s < p->stage_count; s++) {
+        atomic_fetch_add(&p->stages[s]->bell->shared_sleepers, 1);
+        before[s] = atomic_load(&p->stages[s]->bell->shared_count);
+    }
+    x->site.over(x->site.context, EXCHANGE_VALUES, 0, ST_OK);
+    for (uint32_t s = 0; s < p->stage_count; s++) {
+        atomic_fetch_sub(&p->stages[s]->bell->shared_sleepers, 1);
+        if (atomic_load(&p->stages[s]->bell->shared_count) == before[s])
+            fail_msg("stage %u of %u is left asleep", s, p->stage_count);
+    }
+}
+
+/* A pass may sleep until the values of the step before are there, at any stage. */
+static void bsp_of_nodes__values_come__every_stage_is_woken(void **state)
+{
+    (void)state;
+    const struct cut cut = {2, {0, 4, 8}};
+    node_look = values_come;
+    for (uint64_t seed = 1; seed < 3; seed++) { /* two stages, and one */
+        nodes_open(&cut, NULL, seed, NULL);
+        nodes_close();
+    }
+    node_look = NULL;
+}
+
+static uint64_t needed_by(uint32_t node)
+{
+    return atomic_load(&reduce_exchange(runners[node].training.reduce)->waves->shared_needed);
+}
+
+/* Whom a node waits for is told of it: at a job's end it waits for everybody's last wave. */
+static void wsp_of_nodes__one_is_at_its_jobs_end__needs_all_waves(void **state)
+{
+    (void)state;
+    struct waves_set set;
+    const struct cut cut = workers(2);
+    text = numbers_text;
+    node_waves = 1;
+    nodes_open(&cut, waves_set(&set, 1, false), 0, NULL);
+    runners[0].until = 1;
+    runners[1].until = UINT64_MAX;
+    assert_int_equal(pthread_create(&runners[0].thread, NULL, runner_main, &runners[0]), 0);
+    for (uint32_t ms = 0; needed_by(0) != UINT64_MAX; ms++) {
+        assert_true(ms < 20000);
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    assert_int_equal(pthread_create(&runners[1].thread, NULL, runner_main, &runners[1]), 0);
+    for (uint32_t n = 0; n < 2; n++) assert_int_equal(pthread_join(runners[n].thread, NULL), 0);
+    nodes_are_well();
+    for (uint32_t n = 0; n < 2; n++) assert_int_equal(needed_by(n), 0);
+    nodes_close();
+    node_waves = 0;
+    text = model_text;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bsp_of_nodes__lanes_of_each__one_nodes_bytes),
         cmocka_unit_test(wsp_of_nodes__exact_waves__the_same_bytes_whatever_the_timing),
+        cmocka_unit_test(bsp_of_nodes__values_come__every_stage_is_woken),
+        cmocka_unit_test(wsp_of_nodes__one_is_at_its_jobs_end__needs_all_waves),
     };
     return cmocka_run_group_tests(tests, few_open, fixture_close) ? 1 : 0;
 }
