@@ -47,6 +47,31 @@ static void bsp_of_nodes__lanes_of_each__one_nodes_bytes(void **state)
     text = model_text;
 }
 
+/* Each row of tables is in nearly every lane: the order of sums shows, within nodes and between them. */
+static void bsp_of_nodes__few_rows__sums_in_the_lanes_order(void **state)
+{
+    (void)state;
+    static const struct cut few_cuts[] = {{2, {0, 3, 8}}, {3, {0, 1, 6, 8}}};
+    static char path[128];
+    const char *const before = data;
+    snprintf(path, sizeof path, "%s", fixture_path("often.tsv"));
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    for (uint32_t r = 0; r < FEW_ROWS; r++) {
+        fprintf(file, "%u", r % 3 == 0);
+        for (uint32_t i = 0; i < 13; i++) fprintf(file, "\t%u", (r * 7 + i * 5) % 11);
+        for (uint32_t i = 0; i < 26; i++) fprintf(file, "\t%x", r * (i + 1) % 3);
+        fputs("\n", file);
+    }
+    assert_int_equal(fclose(file), 0);
+    data = path;
+    text = tables_text;
+    for (size_t i = 0; i < sizeof few_cuts / sizeof *few_cuts; i++)
+        nodes_assert_same(alone(NULL), &few_cuts[i], NULL, i);
+    text = model_text;
+    data = before;
+}
+
 /* Jobs that end in the middle; waves of one and of three minibatches. */
 static void wsp_of_nodes__exact_waves__the_same_bytes_whatever_the_timing(void **state)
 {
@@ -142,6 +167,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bsp_of_nodes__lanes_of_each__one_nodes_bytes),
+        cmocka_unit_test(bsp_of_nodes__few_rows__sums_in_the_lanes_order),
         cmocka_unit_test(wsp_of_nodes__exact_waves__the_same_bytes_whatever_the_timing),
         cmocka_unit_test(bsp_of_nodes__values_come__every_stage_is_woken),
         cmocka_unit_test(wsp_of_nodes__one_is_at_its_jobs_end__needs_all_waves),
