@@ -173,7 +173,8 @@ static void model_saved_adopt__files_in_memory__are_the_save_of_their_tables(voi
         assert_string_equal(s.rows[table].said->name, from.manifest.tables[table].name);
         assert_null(s.admission[table].path);
     }
-    assert_non_null(strstr(s.dense_path, " of node 0"));
+    snprintf(path, sizeof path, "%s of node 0", s.manifest.dense.name);
+    assert_string_equal(s.dense_path, path);
     model_saved_close(&s);
     file_map_close(&source.manifest);
     model_saved_close(&from);

@@ -10,6 +10,8 @@
 
 #include "tests/engine/node/waves_fixture.h"
 
+#include <math.h>
+
 /* What all nodes have at the end; each of them has the parameters of the first. */
 static uint64_t nodes_hash(void)
 {
@@ -98,6 +100,46 @@ static void wsp_of_nodes__exact_waves__the_same_bytes_whatever_the_timing(void *
     text = model_text;
 }
 
+/* Numbers by plain gradient descent, whose steps are so short that two workers' first waves, a step of one
+ * minibatch each, come to what one node's first two steps come to. */
+static const char short_steps_text[] = "[data]\ndense = I1..I13\n[fc h]\ninput = dense\nunits = 3\nactivation = tanh\n"
+                                       "[fc y]\ninput = h\nunits = 1\n[loss bce]\ninput = y\n"
+                                       "[train]\nbatch = 4\nsync = wsp\noptimizer = sgd 0.001\n";
+
+static void wsp_of_nodes__a_wave_of_each__all_have_the_changes_of_both(void **state)
+{
+    (void)state;
+    struct waves_set set;
+    struct training t;
+    const struct cut cut = workers(2);
+    float first[128], both[128];
+    text = short_steps_text;
+    assert_ok(training_open(&t, text, NULL, data, &(struct setup){.threads = 1, .in_flight = 1}));
+    const uint64_t count = t.graph.header->param_floats;
+    assert_true(count <= 128);
+    training_start(&t, NULL);
+    assert_ok(training_until(&t, 1));
+    memcpy(first, t.model.param, count * sizeof *first);
+    assert_ok(training_until(&t, 2));
+    memcpy(both, t.model.param, count * sizeof *both);
+    training_close(&t);
+    node_waves = 1;
+    nodes_open(&cut, waves_set(&set, 0, true), 0, NULL);
+    nodes_run(2);
+    for (uint32_t n = 0; n < 2; n++) {
+        double second = 0, off = 0;
+        for (uint64_t i = 0; i < count; i++) {
+            second += fabs((double)(both[i] - first[i]));
+            off += fabs((double)(both[i] - runners[n].training.model.param[i]));
+        }
+        assert_true(second > 1e-4);
+        if (!(off < 0.05 * second)) fail_msg("node %u is off by %g of a step of %g", n, off, second);
+    }
+    nodes_close();
+    node_waves = 0;
+    text = model_text;
+}
+
 /* --- who waits ---------------------------------------------------------------------------------- */
 
 /* Before anything is computed. A sleeper is made up: the workers need not sleep yet. */
@@ -169,6 +211,7 @@ int main(void)
         cmocka_unit_test(bsp_of_nodes__lanes_of_each__one_nodes_bytes),
         cmocka_unit_test(bsp_of_nodes__few_rows__sums_in_the_lanes_order),
         cmocka_unit_test(wsp_of_nodes__exact_waves__the_same_bytes_whatever_the_timing),
+        cmocka_unit_test(wsp_of_nodes__a_wave_of_each__all_have_the_changes_of_both),
         cmocka_unit_test(bsp_of_nodes__values_come__every_stage_is_woken),
         cmocka_unit_test(wsp_of_nodes__one_is_at_its_jobs_end__needs_all_waves),
     };
