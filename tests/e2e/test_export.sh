@@ -23,7 +23,7 @@ nodes() {
 
 safetensors() {
     once one && says 'exported 2 files, .* rows, .* -> one$' && [ -s one/dense.safetensors ] && nodes 2 two &&
-        says '^\[0\] exported 2 files, .* rows, .* -> two$' && diff -r one two
+        says '^\[0\] exported 2 files, .* rows, .* -> two$' && diff -r one two && once three --format safetensors && diff -r one three
 }
 check 'safetensors: the files of one' safetensors
 npy() {
