@@ -9,7 +9,8 @@ h=$HETERPS
 
 tables_model
 check 'the data' heterps gen criteo --rows 400 -o data.tsv
-sed 's/^optimizer = adagrad 0.05/&\nttl = 3/; s/^epochs = 3/epochs = 1/; s/^ram = .*/&\nperiod = 4/' tables.cfg >scored.cfg
+sed 's/^optimizer = adagrad 0.05/&\nttl = 3/; s/^epochs = 3/epochs = 1/
+    s/^ram = .*/&\nperiod = 4/' tables.cfg >scored.cfg
 check 'the graph' heterps compile scored.cfg -o t.bin
 check 'the model' heterps t.bin --data data.tsv --out t.model
 
@@ -23,7 +24,8 @@ nodes() {
 
 safetensors() {
     once one && says 'exported 2 files, .* rows, .* -> one$' && [ -s one/dense.safetensors ] && nodes 2 two &&
-        says '^\[0\] exported 2 files, .* rows, .* -> two$' && diff -r one two && once three --format safetensors && diff -r one three
+        says '^\[0\] exported 2 files, .* rows, .* -> two$' && diff -r one two &&
+        once three --format safetensors && diff -r one three
 }
 check 'safetensors: the files of one' safetensors
 npy() {
@@ -32,7 +34,8 @@ npy() {
 }
 check 'npy: likewise' npy
 serving() {
-    once one.bin --for serving --store bf16 --score 2 && says 'vectors as bf16 of .* rows below the score; .* -> one.bin$' &&
+    once one.bin --for serving --store bf16 --score 2 &&
+        says 'vectors as bf16 of .* rows below the score; .* -> one.bin$' &&
         nodes 3 two.bin --for serving --store bf16 --score 2 && cmp one.bin two.bin &&
         says '^\[0\] exported .* vectors as bf16 of .* rows below the score; .* -> two.bin$'
 }
