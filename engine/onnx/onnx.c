@@ -450,8 +450,6 @@ static status loss_put(struct exporter *e, const struct graph_node *n)
         x = one(e, "Sigmoid", two(e, "Sub", onnx_slice(&e->net, x, 1, 1, 2), onnx_slice(&e->net, x, 1, 0, 1)));
     else if (predicts == OP_PREDICTS_CLASSES)
         x = onnx_op(&e->net, "Softmax", ONNX_ATTR({.name = "axis", .i = 1}), ONNX_IN(x));
-    else if (cols > 1)
-        x = onnx_slice(&e->net, x, 1, 0, 1);
     return onnx_output(&e->net, x, graph_string(e->graph, n->name), count);
 }
 

@@ -7,7 +7,7 @@ tiny_model
 graph=$work/tiny.bin
 
 cat >"$work/check.py" <<'PYTHON'
-# Usage: check.py TOLERANCE STAGES <events: the one event, its ratio and its cuts.
+# Usage: check.py TOLERANCE STAGES SYNC <events: the one event, its ratio and its cuts.
 import json, sys
 tolerance, stages = float(sys.argv[1]), int(sys.argv[2])
 events = [json.loads(line) for line in sys.stdin]
@@ -15,7 +15,7 @@ events = [json.loads(line) for line in sys.stdin]
 assert len(e["stages"]) == stages, e
 assert abs(e["ratio"] - 1) <= tolerance and abs(e["measured"] / e["predicted"] / e["ratio"] - 1) < 1e-9, e
 assert abs(e["predicted"] * max(s["et"] for s in e["stages"]) - 1) < 1e-9, e
-assert e["measured_micro_batches"] < e["micro_batches"], e
+assert e["measured_micro_batches"] < e["micro_batches"] and e["sync"] == sys.argv[3], e
 for s in e["stages"]:
     assert s["cut_predicted_bytes"] == s["cut_moved_bytes"], s
     assert (s["cut_moved_bytes"] > 0) == (s is not e["stages"][-1]), s
@@ -51,10 +51,11 @@ check "the test's files" python3 "$work/make.py" "$work"
 
 # The tolerance is for a machine that others use; alone it is 1 %.
 simulate() { # NAME TOLERANCE STAGES ARGUMENTS...
-    name=$1 tolerance=$2 stages=$3
+    name=$1 tolerance=$2 stages=$3 sync=wsp
     shift 3
+    case "$*" in *"--sync bsp"*) sync=bsp ;; esac
     if "$HETERPS" simulate "$@" --log json >"$work/events" 2>"$work/.err" &&
-        python3 "$work/check.py" "$tolerance" "$stages" <"$work/events" >"$work/.out" 2>>"$work/.err"; then
+        python3 "$work/check.py" "$tolerance" "$stages" $sync <"$work/events" >"$work/.out" 2>>"$work/.err"; then
         ok "$name"
         cat "$work/.out"
     else

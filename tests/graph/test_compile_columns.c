@@ -409,6 +409,9 @@ static void compile__kinds_of_nodes__are_names_unlike_numbers(void **state)
     refused(KINDS("a:b"), NULL, "found \"a:b\"");
     refused(KINDS("a23456789_123456789_123456789_123456789_123456789_123456789_1"), NULL, wanted);
     refused(KINDS("leaf, leaves, leaf"), NULL, "the kind leaf is named twice");
+    refused(KINDS("Zz_-09aA, _zZ9, zAZ, Zz_-09aA"), NULL, "the kind Zz_-09aA is named twice");
+    refused(KINDS("a23456789_123456789_123456789_123456789_123456789_123456789_, b, b"), NULL,
+            "the kind b is named twice");
     refused(KINDS(","), NULL, "expected 1 to 128 kinds of nodes, found 0");
     for (int i = 0; i < 129; i++) sprintf(text + strlen(text), "%sk%d", i ? ", " : "", i);
     refused(strcat(text, "\n" LOSS), NULL, "expected 1 to 128 kinds of nodes, found 129");

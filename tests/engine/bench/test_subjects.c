@@ -471,6 +471,9 @@ static void bench_disk__depths__requests_of_ten_looks(void **state)
              fixture_directory);
     o.bytes = (4 << 20) - 1;
     assert_memory_equal(table(&o), begin, strlen(begin));
+    o.bytes = 0; /* not said: what is usual */
+    snprintf(begin, sizeof begin, "%s: a file of 16 MiB, ", fixture_directory);
+    assert_non_null(strstr(table(&o), begin));
     assert_int_equal(rmdir(fixture_directory), 0); /* nothing is left */
     assert_int_equal(bench_run(&o), ST_IO);
     assert_message("bench disk: cannot make a file in /tmp/test_subjects_");

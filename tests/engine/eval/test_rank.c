@@ -532,7 +532,28 @@ static void predict__pairs__best_words_of_each_user_once(void **state)
 
 static bool fan_has(uint32_t u, uint32_t i) { return (u * 31 + i * 17) % 97 < 20; }
 
-static void lines_lack_their_words(const char *model)
+/* Queries as another node sends them. */
+struct sent {
+    struct rank *rank;
+    struct rank_query_shape shape;
+};
+
+static status sent_sink(void *context, const struct slot *slot)
+{
+    struct sent *sent = context;
+    const size_t words = rank_query_bytes(&sent->shape) / sizeof(uint64_t);
+    uint64_t bytes[64];
+    assert_true(words < 64);
+    for (uint32_t e = 0; e < slot->input->batch.example_count; e++) {
+        memset(bytes, 0xff, sizeof bytes);
+        rank_query_write(&sent->shape, slot, e, bytes);
+        assert_true(bytes[words - 1] != UINT64_MAX && bytes[words] == UINT64_MAX);
+        TRY(rank_query_add(sent->rank, bytes));
+    }
+    return ST_OK;
+}
+
+static void lines_lack_their_words(const char *model, bool are_sent)
 {
     struct setup s;
     struct crew c;
@@ -575,7 +596,8 @@ static void lines_lack_their_words(const char *model)
     rank = rank_make(&c, &writer);
     must(evaluate_open(&c, &lines, &feed));
     must(rank_begin(rank));
-    must(evaluate_run(&c, feed, (forward_sink *)rank_add, rank));
+    struct sent sent = {rank, rank_query_shape_lines(&c, rank_head(&s.graph))};
+    must(evaluate_run(&c, feed, are_sent ? sent_sink : (forward_sink *)rank_add, are_sent ? (void *)&sent : rank));
     must(rank_end(rank, &nothing));
     must(file_writer_commit(&writer));
     feed_close(feed);
@@ -595,8 +617,20 @@ static void lines_lack_their_words(const char *model)
 static void predict__pairs_with_a_history__best_words_that_the_line_lacks(void **state)
 {
     (void)state;
-    lines_lack_their_words(HISTORIES(30));
-    lines_lack_their_words(HISTORIES(1));
+    for (int are_sent = 0; are_sent < 2; are_sent++) {
+        lines_lack_their_words(HISTORIES(30), are_sent);
+        lines_lack_their_words(HISTORIES(1), are_sent);
+    }
+}
+
+/* A float has half a word, a key of the history a word. */
+static void rank_query_bytes__numbers_and_history__whole_words(void **state)
+{
+    (void)state;
+    const size_t head_bytes = rank_query_bytes(&(struct rank_query_shape){0});
+    assert_int_equal(rank_query_bytes(&(struct rank_query_shape){.dim = 4}), head_bytes + 16);
+    assert_int_equal(rank_query_bytes(&(struct rank_query_shape){.dim = 5}), head_bytes + 24);
+    assert_int_equal(rank_query_bytes(&(struct rank_query_shape){.dim = 5, .history_max = 3}), head_bytes + 48);
 }
 
 /* --- examples --------------------------------------------------------------------------------- */
@@ -768,6 +802,7 @@ int main(void)
         cmocka_unit_test(rank__equal_scores__middle_place_and_first_words),
         cmocka_unit_test(predict__pairs__best_words_of_each_user_once),
         cmocka_unit_test(predict__pairs_with_a_history__best_words_that_the_line_lacks),
+        cmocka_unit_test(rank_query_bytes__numbers_and_history__whole_words),
         cmocka_unit_test(evaluate__tokens__log_loss_and_hit_rates_over_all_words),
         cmocka_unit_test(rank_open__cutoffs__are_numbers_in_their_bounds),
         cmocka_unit_test(evaluate_open__stages_on_nodes__ranks_no_words),

@@ -6,6 +6,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <inttypes.h>
+#include <xxhash.h>
+
 #include "engine/base/inputs.h"
 #include "engine/model/model_saved.h"
 #include "tests/engine/model/model_fixture.h"
@@ -147,6 +150,23 @@ static void model_dir_find__no_save_there__says_what_is_missing(void **state)
     assert_int_equal(hash, of_directory);
 }
 
+/* The manifest's text with an admission of the last table; malloc'd. */
+static char *admission_put(const struct file_map *manifest)
+{
+    static const char said[] =
+        "\"admission\": {\"file\": \"side.9.admission\", \"bytes\": 61, \"xxh3\": \"000000000000003e\"}, ";
+    char *text = calloc(1, manifest->bytes + sizeof said), *at = text, *end = text;
+    assert_non_null(text);
+    memcpy(text, manifest->data, manifest->bytes);
+    for (char *next; (next = strstr(at + 1, "\"parts\"")) != NULL;) at = next;
+    memmove(at + sizeof said - 1, at, strlen(at));
+    memcpy(at, said, sizeof said - 1);
+    for (char *next; (next = strstr(end + 1, ",\n  \"xxh3\": \"")) != NULL;) end = next; /* the text's own */
+    const uint64_t hash = XXH3_64bits(text, (size_t)(end - text));
+    assert_int_equal(snprintf(end, strlen(end) + 1, ",\n  \"xxh3\": \"%016" PRIx64 "\"\n}\n", hash), 33);
+    return text;
+}
+
 /* The files of a save that come from elsewhere, in memory; the tables are the manifest's, one by one. */
 static void model_saved_adopt__files_in_memory__are_the_save_of_their_tables(void **state)
 {
@@ -173,9 +193,22 @@ static void model_saved_adopt__files_in_memory__are_the_save_of_their_tables(voi
         assert_string_equal(s.rows[table].said->name, from.manifest.tables[table].name);
         assert_null(s.admission[table].path);
     }
-    assert_non_null(strstr(s.dense_path, " of node 0"));
+    snprintf(path, sizeof path, "%s of node 0", s.manifest.dense.name);
+    assert_string_equal(s.dense_path, path);
     model_saved_close(&s);
+    char *text = admission_put(&source.manifest);
     file_map_close(&source.manifest);
+    source.manifest = (struct file_map){.data = (uint8_t *)text, .bytes = strlen(text)};
+    snprintf(path, sizeof path, "%s", fixture_path("saved/manifest.json"));
+    assert_ok(file_map_read(&admission[1], path));
+    const uint8_t *admitted = admission[1].data;
+    assert_ok(model_saved_adopt(&s, &source));
+    assert_null(s.admission[0].path);
+    assert_string_equal(s.admission[1].path, "side.9.admission of node 0");
+    assert_ptr_equal(s.admission[1].map.data, admitted);
+    assert_null(admission[1].data); /* taken */
+    model_saved_close(&s);
+    free(text);
     model_saved_close(&from);
 }
 

@@ -18,15 +18,16 @@
 
 #define NODES 3u
 #define ENDS_MODEL                                                                                                     \
-    "[data]\nsparse = C1, C2\n[table a]\ndim = 3\n[table b]\ndim = 7\n[embedding e]\ntable = a\ninput = C1\n"          \
-    "[embedding f]\ntable = b\ninput = C2\n[concat x]\ninput = e, f\n[fc y]\ninput = x\nunits = 1\n"                   \
+    "[data]\nsparse = C1..C3\n[table a]\ndim = 3\n[table b]\ndim = 7\n[table c]\ndim = 2\n"                            \
+    "[embedding e]\ntable = a\ninput = C1\n[embedding f]\ntable = b\ninput = C2\n"                                     \
+    "[embedding g]\ntable = c\ninput = C3\n[concat x]\ninput = e, f, g\n[fc y]\ninput = x\nunits = 1\n"                \
     "[loss bce]\ninput = y\n[train]\nbatch = 12\nmicro = 3\nlanes = 4\n[store]\nram = 4MiB\n"
 static const uint32_t lane_begin[NODES + 1] = {0, 1, 3, 4};
 #include "tests/engine/node/ends_fixture.h"
 
-#define TABLES 2u
-/* Of table a node 1 has many blocks; of table b node 2 alone has some. */
-static const uint32_t counts[TABLES][NODES] = {{40, 9000, 700}, {0, 0, 3000}};
+#define TABLES 3u
+/* Of table a node 1 has many blocks; of table b node 2 alone has some, of table c node 0 alone has rows. */
+static const uint32_t counts[TABLES][NODES] = {{40, 9000, 700}, {0, 0, 3000}, {5, 0, 0}};
 static struct failure served[NODES]; /* what it has come to */
 
 static uint64_t mixed(uint64_t x) { return (x + 1) * UINT64_C(0x9E3779B97F4A7C15); }
@@ -90,14 +91,17 @@ static void table_check(struct model_sorted *sorted, uint32_t t, bool has_vector
     qsort(keys, count, sizeof *keys, by_key);
     assert_int_equal(sorted->table[t].row_count, count);
     assert_ok(sorted->vt->begin(sorted, t, has_vectors));
+    const struct sorted_nodes *rows = (const struct sorted_nodes *)sorted;
     for (uint32_t i = 0; i < count; i++) {
         uint64_t key;
         const float *vector = NULL;
         assert_ok(sorted->vt->next(sorted, &key, &vector));
+        assert_int_equal(rows->is_under_way, i + 1 < count);
         if (key != keys[i]) fail_msg("row %u: another key", i);
         for (uint32_t d = 0; d < graph.tables[t].dim && has_vectors; d++)
             if (vector[d] != value_of(key, d)) fail_msg("row %u: number %u is another", i, d);
     }
+    for (uint32_t n = 0; n < NODES; n++) assert_false(rows->from[n].is_held);
 }
 
 static void sorted__tables_of_three_nodes__each_row_once_in_order(void **state)

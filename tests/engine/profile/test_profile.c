@@ -637,6 +637,17 @@ static void profile_cached__other_question__is_measured(void **state)
     fixture_data(fixture_path("some.tsv"), 100, 1, NULL);
     (void)cached(busy_text, CPU GOAL, o);
     assert_int_equal(files_count(folder, name, sizeof name), ++count);
+    /* a stored profile is another when its file is */
+    struct profiled p;
+    o.data = NULL;
+    assert_ok(profiled_open(&p, busy_text, CPU GOAL, o, false));
+    for (uint32_t examples = 1; examples < 3; examples++) {
+        p.instance.examples = examples;
+        assert_ok(instance_write(&p.instance, fixture_path("kept.json")));
+        (void)cached(busy_text, "[type cpu]\nprice_per_hour = 1\nlimit = 8\nprofile = kept.json\n" GOAL, o);
+        assert_int_equal(files_count(folder, name, sizeof name), ++count);
+    }
+    profiled_close(&p);
 }
 
 static void profile_cached__no_folder__measures_each_time(void **state)

@@ -178,6 +178,29 @@ static void lanes_say__by_flag__what_the_node_says(void **state)
     assert_int_equal(says, division_speed(777));
 }
 
+/* Runs of stages on cards, with those in between that are on cores; the layers of all of them. */
+static void cards_text__stages__runs_of_layers_on_cards(void **state)
+{
+    (void)state;
+    struct resource_type types[] = {{.device = RESOURCE_CPU}, {.device = RESOURCE_EMU}};
+    static const struct {
+        const char *on, *text; /* of each stage of two layers: c, cores; e, an emulated card */
+    } cases[] = {{"c", "none"},       {"ccc", "none"},         {"e", "0-1"}, {"cee", "2-5"}, {"eec", "0-3"},
+                 {"ece", "0-1, 4-5"}, {"eecceee", "0-3, 8-13"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct plan_stage stages[8] = {{0}};
+        struct plan plan = {.types = types, .stages = stages, .type_count = 2};
+        char *text;
+        for (; cases[i].on[plan.stage_count]; plan.stage_count++)
+            stages[plan.stage_count] = (struct plan_stage){.first_layer = 2 * plan.stage_count,
+                                                           .last_layer = 2 * plan.stage_count + 1,
+                                                           .type = cases[i].on[plan.stage_count] == 'e'};
+        assert_ok(cards_text(&plan, &text));
+        assert_string_equal(text, cases[i].text);
+        free(text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -185,6 +208,7 @@ int main(void)
         cmocka_unit_test(sync_nodes_check__by_synchronisation__refused_with_what_to_do),
         cmocka_unit_test(plan_nodes_check__stages_on_nodes__no_lanes_and_one_pipeline),
         cmocka_unit_test(nodes_paths__of_a_node__have_its_rank),
+        cmocka_unit_test(cards_text__stages__runs_of_layers_on_cards),
         cmocka_unit_test(lanes_say__by_flag__what_the_node_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;

@@ -266,6 +266,7 @@ static void loop__plan_for_a_cluster__jobs_end_at_looks(void **state)
     assert_ok(loop(&t));
     assert_string_equal(fake.untils, "26 70 126 140 210 226 280");
     assert_string_equal(fake.at, "26 126 226");
+    assert_int_equal(t.save_ns, UINT64_C(5000000000)); /* checkpoint.seconds count from the first step on */
     assert_int_equal(fake.examples, 100 * BATCH);
     begin();
     session.replanner = NULL;

@@ -10,6 +10,8 @@
 
 #include "tests/engine/node/waves_fixture.h"
 
+#include <math.h>
+
 /* What all nodes have at the end; each of them has the parameters of the first. */
 static uint64_t nodes_hash(void)
 {
@@ -47,6 +49,31 @@ static void bsp_of_nodes__lanes_of_each__one_nodes_bytes(void **state)
     text = model_text;
 }
 
+/* Each row of tables is in nearly every lane: the order of sums shows, within nodes and between them. */
+static void bsp_of_nodes__few_rows__sums_in_the_lanes_order(void **state)
+{
+    (void)state;
+    static const struct cut few_cuts[] = {{2, {0, 3, 8}}, {3, {0, 1, 6, 8}}};
+    static char path[128];
+    const char *const before = data;
+    snprintf(path, sizeof path, "%s", fixture_path("often.tsv"));
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    for (uint32_t r = 0; r < FEW_ROWS; r++) {
+        fprintf(file, "%u", r % 3 == 0);
+        for (uint32_t i = 0; i < 13; i++) fprintf(file, "\t%u", (r * 7 + i * 5) % 11);
+        for (uint32_t i = 0; i < 26; i++) fprintf(file, "\t%x", r * (i + 1) % 3);
+        fputs("\n", file);
+    }
+    assert_int_equal(fclose(file), 0);
+    data = path;
+    text = tables_text;
+    for (size_t i = 0; i < sizeof few_cuts / sizeof *few_cuts; i++)
+        nodes_assert_same(alone(NULL), &few_cuts[i], NULL, i);
+    text = model_text;
+    data = before;
+}
+
 /* Jobs that end in the middle; waves of one and of three minibatches. */
 static void wsp_of_nodes__exact_waves__the_same_bytes_whatever_the_timing(void **state)
 {
@@ -73,11 +100,120 @@ static void wsp_of_nodes__exact_waves__the_same_bytes_whatever_the_timing(void *
     text = model_text;
 }
 
+/* Numbers by plain gradient descent, whose steps are so short that two workers' first waves, a step of one
+ * minibatch each, come to what one node's first two steps come to. */
+static const char short_steps_text[] = "[data]\ndense = I1..I13\n[fc h]\ninput = dense\nunits = 3\nactivation = tanh\n"
+                                       "[fc y]\ninput = h\nunits = 1\n[loss bce]\ninput = y\n"
+                                       "[train]\nbatch = 4\nsync = wsp\noptimizer = sgd 0.001\n";
+
+static void wsp_of_nodes__a_wave_of_each__all_have_the_changes_of_both(void **state)
+{
+    (void)state;
+    struct waves_set set;
+    struct training t;
+    const struct cut cut = workers(2);
+    float first[128], both[128];
+    text = short_steps_text;
+    assert_ok(training_open(&t, text, NULL, data, &(struct setup){.threads = 1, .in_flight = 1}));
+    const uint64_t count = t.graph.header->param_floats;
+    assert_true(count <= 128);
+    training_start(&t, NULL);
+    assert_ok(training_until(&t, 1));
+    memcpy(first, t.model.param, count * sizeof *first);
+    assert_ok(training_until(&t, 2));
+    memcpy(both, t.model.param, count * sizeof *both);
+    training_close(&t);
+    node_waves = 1;
+    nodes_open(&cut, waves_set(&set, 0, true), 0, NULL);
+    nodes_run(2);
+    for (uint32_t n = 0; n < 2; n++) {
+        double second = 0, off = 0;
+        for (uint64_t i = 0; i < count; i++) {
+            second += fabs((double)(both[i] - first[i]));
+            off += fabs((double)(both[i] - runners[n].training.model.param[i]));
+        }
+        assert_true(second > 1e-4);
+        if (!(off < 0.05 * second)) fail_msg("node %u is off by %g of a step of %g", n, off, second);
+    }
+    nodes_close();
+    node_waves = 0;
+    text = model_text;
+}
+
+/* --- who waits ---------------------------------------------------------------------------------- */
+
+/* Before anything is computed. A sleeper is made up: the workers need not sleep yet. */
+static void values_come(uint32_t node, struct training *t)
+{
+    const struct exchange *x = reduce_exchange(t->reduce);
+    const struct pipeline *p = t->pipeline;
+    uint32_t before[8];
+    if (node > 0) return;
+    assert_true(exchange_opens_early(x, t->graph.table_count) && p->stage_count <= 8);
+    for (uint32_t s = 0; s < p->stage_count; s++) {
+        atomic_fetch_add(&p->stages[s]->bell->shared_sleepers, 1);
+        before[s] = atomic_load(&p->stages[s]->bell->shared_count);
+    }
+    x->site.over(x->site.context, EXCHANGE_VALUES, 0, ST_OK);
+    for (uint32_t s = 0; s < p->stage_count; s++) {
+        atomic_fetch_sub(&p->stages[s]->bell->shared_sleepers, 1);
+        if (atomic_load(&p->stages[s]->bell->shared_count) == before[s])
+            fail_msg("stage %u of %u is left asleep", s, p->stage_count);
+    }
+}
+
+/* A pass may sleep until the values of the step before are there, at any stage. */
+static void bsp_of_nodes__values_come__every_stage_is_woken(void **state)
+{
+    (void)state;
+    const struct cut cut = {2, {0, 4, 8}};
+    node_look = values_come;
+    for (uint64_t seed = 1; seed < 3; seed++) { /* two stages, and one */
+        nodes_open(&cut, NULL, seed, NULL);
+        nodes_close();
+    }
+    node_look = NULL;
+}
+
+static uint64_t needed_by(uint32_t node)
+{
+    return atomic_load(&reduce_exchange(runners[node].training.reduce)->waves->shared_needed);
+}
+
+/* Whom a node waits for is told of it: at a job's end it waits for everybody's last wave. */
+static void wsp_of_nodes__one_is_at_its_jobs_end__needs_all_waves(void **state)
+{
+    (void)state;
+    struct waves_set set;
+    const struct cut cut = workers(2);
+    text = numbers_text;
+    node_waves = 1;
+    nodes_open(&cut, waves_set(&set, 1, false), 0, NULL);
+    runners[0].until = 1;
+    runners[1].until = UINT64_MAX;
+    assert_int_equal(pthread_create(&runners[0].thread, NULL, runner_main, &runners[0]), 0);
+    for (uint32_t ms = 0; needed_by(0) != UINT64_MAX; ms++) {
+        assert_true(ms < 20000);
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    assert_int_equal(pthread_create(&runners[1].thread, NULL, runner_main, &runners[1]), 0);
+    for (uint32_t n = 0; n < 2; n++) assert_int_equal(pthread_join(runners[n].thread, NULL), 0);
+    nodes_are_well();
+    for (uint32_t n = 0; n < 2; n++) assert_int_equal(needed_by(n), 0);
+    nodes_close();
+    node_waves = 0;
+    text = model_text;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bsp_of_nodes__lanes_of_each__one_nodes_bytes),
+        cmocka_unit_test(bsp_of_nodes__few_rows__sums_in_the_lanes_order),
         cmocka_unit_test(wsp_of_nodes__exact_waves__the_same_bytes_whatever_the_timing),
+        cmocka_unit_test(wsp_of_nodes__a_wave_of_each__all_have_the_changes_of_both),
+        cmocka_unit_test(bsp_of_nodes__values_come__every_stage_is_woken),
+        cmocka_unit_test(wsp_of_nodes__one_is_at_its_jobs_end__needs_all_waves),
     };
     return cmocka_run_group_tests(tests, few_open, fixture_close) ? 1 : 0;
 }

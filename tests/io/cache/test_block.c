@@ -2,6 +2,8 @@
  * it is divided; a flipped bit is found; what a block holds at most fits. */
 #include "tests/io/io_test.h"
 
+#include <xxhash.h>
+
 #include "engine/base/isa.h"
 #include "engine/base/random.h"
 #include "io/cache/block.h"
@@ -298,6 +300,46 @@ static void block_open__flipped_bit_or_other_seed__is_corrupt(void **state)
     arena_close(&t.arena);
 }
 
+/* Writes the number over the block's bytes, hashed anew, and takes it back. */
+static void is_corrupt(struct fixture *t, size_t bytes, size_t at, uint32_t number, size_t number_bytes,
+                       const char *says)
+{
+    uint8_t kept[4];
+    memcpy(kept, t->block + at, number_bytes);
+    memcpy(t->block + at, &number, number_bytes);
+    uint64_t hash = XXH3_64bits_withSeed(t->block + sizeof hash, bytes - sizeof hash, SEED);
+    memcpy(t->block, &hash, sizeof hash);
+    assert_fails(CORRUPT, says, block_open(&t->reader, t->block, bytes, SEED));
+    memcpy(t->block + at, kept, number_bytes);
+    hash = XXH3_64bits_withSeed(t->block + sizeof hash, bytes - sizeof hash, SEED);
+    memcpy(t->block, &hash, sizeof hash);
+    assert_ok(block_open(&t->reader, t->block, bytes, SEED));
+}
+
+/* The heads of a block and of its first column, that of the label. */
+static void block_open__numbers_that_cannot_be__are_corrupt(void **state)
+{
+    (void)state;
+    struct fixture t;
+    stream = random_stream(SEED, RANDOM_SHUFFLE, 1);
+    fixture_open(&t, shapes[0], NULL);
+    rows_draw(&t.writer, 100, &kinds[1]);
+    const size_t bytes = block_write(&t.writer, SEED, 0, t.block), column = BLOCK_HEAD_BYTES;
+    is_corrupt(&t, bytes, 8, 1, 4, "its head is none");                    /* magic */
+    is_corrupt(&t, bytes, 12, (uint32_t)bytes + 8, 4, "its head is none"); /* bytes */
+    is_corrupt(&t, bytes, 16, t.reader.shape.row_count_max + 1, 4, "its head is none");
+    is_corrupt(&t, bytes, 20, 1, 4, "its head is none"); /* zero */
+    is_corrupt(&t, bytes, 16, 99, 4, "a column has 100 values, expected 99");
+    is_corrupt(&t, bytes, column, 99, 4, "a column has 99 values, expected 100");
+    is_corrupt(&t, bytes, column, 101, 4, "a column has 101 values, expected 100");
+    is_corrupt(&t, bytes, column + 4, 1u << 24, 4, "a column's head is none: 16777216 entries");
+    is_corrupt(&t, bytes, column + 8, UINT32_MAX, 4, "ends behind the block's end");
+    is_corrupt(&t, bytes, column + 12, 200, 1, "a column's head is none: 2 entries, kind 200");
+    is_corrupt(&t, bytes, column + 13, 2, 1, "a column's head is none: 2 entries, kind 0, packing 2");
+    is_corrupt(&t, bytes, column + 14, 1, 2, "a column's head is none");
+    arena_close(&t.arena);
+}
+
 static void block_write__few_distinct_values__take_few_bytes(void **state)
 {
     (void)state;
@@ -323,6 +365,7 @@ int main(void)
         cmocka_unit_test(block__as_many_distinct_keys_as_a_code_holds_and_one_more__are_read_back),
         cmocka_unit_test(block_group__pieces_in_any_order__are_the_rows),
         cmocka_unit_test(block_open__flipped_bit_or_other_seed__is_corrupt),
+        cmocka_unit_test(block_open__numbers_that_cannot_be__are_corrupt),
         cmocka_unit_test(block_write__few_distinct_values__take_few_bytes),
     };
     return cmocka_run_group_tests_name("block", tests, NULL, NULL);

@@ -219,6 +219,31 @@ static void reader_skip__candidates__are_drawn_as_without_it(void **state)
     text_batch_close(&rest);
 }
 
+/* For ranking: its key stays, and nothing is known of how often it would be drawn. */
+static void reader_fill__target_is_no_word__stays_with_words_drawn(void **state)
+{
+    (void)state;
+    struct reader_column field[4];
+    struct reader_options options = options_make(field);
+    struct text_batch b;
+    options.paths = test_text("pairs", "u1 a zz\n");
+    options.schema.example.field_count = 2;
+    options.unknown_keep = true;
+    options.words_field = 1;
+    text_batch_open(&b, options.schema.example);
+    text_pass(&options, 0, 0, &b);
+    assert_int_equal(b.m.example_count, 2);
+    for (uint32_t e = 0; e < 2; e++) {
+        const uint64_t *key = b.m.key + b.m.key_begin[2 * e + 1];
+        const float *log_q = b.m.dense + (size_t)e * (4 + NEGATIVES);
+        assert_int_equal(b.m.key_begin[2 * e + 2] - b.m.key_begin[2 * e + 1], 1 + NEGATIVES);
+        assert_true(key[0] == (e ? READER_UNKNOWN | reader_key(2, "zz", 2) : reader_key(2, "a", 1)));
+        assert_true(e ? log_q[0] == 0 : log_q[0] < 0);
+        for (uint32_t n = 1; n <= NEGATIVES && e; n++) assert_true(log_q[n] < 0 && log_q[n] != READER_LOG_Q_HIT);
+    }
+    text_batch_close(&b);
+}
+
 static void reader_fill__list_of_words__has_each_once(void **state)
 {
     (void)state;
@@ -250,6 +275,7 @@ int main(void)
         cmocka_unit_test(sampler_draw__extreme_bits__stay_within_the_words),
         cmocka_unit_test(reader_fill__candidates__are_target_and_drawn_words_with_log_q),
         cmocka_unit_test(reader_skip__candidates__are_drawn_as_without_it),
+        cmocka_unit_test(reader_fill__target_is_no_word__stays_with_words_drawn),
         cmocka_unit_test(reader_fill__list_of_words__has_each_once),
     };
     return cmocka_run_group_tests(tests, test_directory_make, test_directory_remove);

@@ -114,6 +114,12 @@ static void reader_open__what_tokens_lack__is_named(void **state)
     column[0].negative_count = 1;
     assert_fails(INVALID, "of the column next, not context", reader_open(&reader, &options));
     column[0].negative_count = 0;
+    options.schema.example.has_weight = true;
+    assert_fails(INVALID, "no column of weights or groups", reader_open(&reader, &options));
+    options.schema.example.has_weight = false;
+    options.schema.example.has_group = true;
+    assert_fails(INVALID, "no column of weights or groups", reader_open(&reader, &options));
+    options.schema.example.has_group = false;
     options.schema.window = 0;
     assert_fails(INVALID, "a window of at least 1 word", reader_open(&reader, &options));
 }
