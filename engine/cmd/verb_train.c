@@ -361,8 +361,9 @@ status run_train(const char *graph, const struct run_options *o)
     if (o->plan && cluster.path) FAIL(USAGE, "--plan is a plan, --cluster makes one; give one of them");
     if (cluster.try_seconds > 0 && cluster.path == NULL)
         FAIL(USAGE, "--try tries plans for a cluster: give --cluster FILE");
-    if (cluster.method && cluster.path == NULL) FAIL(USAGE, "--method finds a plan for a cluster: give --cluster FILE");
-    if (cluster.no_cache && cluster.path == NULL)
+    const bool has_no_cluster = cluster.path == NULL && o->look == NULL; /* a look has put it aside */
+    if (cluster.method && has_no_cluster) FAIL(USAGE, "--method finds a plan for a cluster: give --cluster FILE");
+    if (cluster.no_cache && has_no_cluster)
         FAIL(USAGE, "--no-cache measures a cluster's profile anew: give --cluster FILE");
     if (cluster.method == NULL) cluster.method = "auto";
     TRY(solve_method_check(cluster.method)); /* before anything is measured */
