@@ -22,7 +22,8 @@ status reader_lists_count(struct reader_text *text, const struct reader_example 
         if (example->list_longest > lists->longest) lists->longest = example->list_longest;
         if (example->lost_count == 0 || lists->key_count < LISTS_WINDOW) return ST_OK;
     }
-    if (text->lost_are_told) {
+    /* What a part of a pass has lost says little of the whole, which a run before this one has begun. */
+    if (text->lost_are_told || lists->is_part) {
         if (example == NULL && lists->lost_count > 0)
             notices_tell(text->notices, NOTICE_WARNING,
                          "%s: %" PRIu64 " of %" PRIu64 " keys are lost, " LOST_HELP ", and train anew",

@@ -575,6 +575,7 @@ static status text_start(struct reader *reader, struct reader_pass pass)
     text->is_discarding = text->is_told = text->is_over = text->line_has_more = false;
     text->line_number = text->example_number = text->marked_bytes = 0;
     text->pass_counts = text->counts;
+    text->lists = (struct reader_lists){0};
     text->is_plain =
         text->format->lines_are_apart && text->parsers == NULL && text->listener == NULL && !text->bad_skip;
     text->has_passed = false;
@@ -634,6 +635,7 @@ static status text_seek(struct reader *reader, uint64_t count, const struct read
     text->counts.bad_count += to->bad_count;
     text->counts.cut_count += to->cut_count;
     text->counts.unknown_count += to->unknown_count;
+    text->lists.is_part = to->example > 0;
     reader_text_marks_take(text, mark, n);
     return ST_OK;
 }
