@@ -66,10 +66,11 @@ struct reader_text {
     bool line_has_more;
     /* since open, but for byte_count, which is the source's */
     struct reader_counts counts;
-    struct reader_lists { /* of this pass */
+    /* of this pass */
+    struct reader_lists {
         uint64_t key_count, lost_count; /* key_count includes lost keys */
         uint32_t longest;
-        bool is_part; /* of this pass: it was begun in its middle */
+        bool is_part; /* it was begun in its middle */
     } lists;
 };
 
