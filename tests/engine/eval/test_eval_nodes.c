@@ -143,7 +143,7 @@ static void step_done(void *context, const struct step_done *done)
     struct member *m = context;
     m->setup.model.progress.step++;
     m->ticket = done->ticket;
-    memcpy(m->row_count, done->row_count, sizeof m->row_count);
+    memcpy(m->row_count, done->row_count, m->setup.graph.table_count * sizeof *m->row_count);
 }
 
 static status evaluate_fail(struct member *m)
