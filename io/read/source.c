@@ -358,7 +358,7 @@ static status fd_read(struct source *source, void *buffer, size_t capacity, size
 
 static status fd_open(struct source *source, const struct source_path *path)
 {
-    struct stat about;
+    struct stat about = {0};
     const int flags = O_RDONLY | O_CLOEXEC | (source->share && path->is_stream ? O_NONBLOCK : 0); /* stream_await */
     source->fd = path->is_stdin ? STDIN_FILENO : open(path->name, flags);
     if (source->fd < 0) FAIL(IO, "%s: %s", path->name, strerror(errno));
