@@ -67,7 +67,8 @@ static void begin(struct tried *t, const type_index (*types)[3], uint32_t count)
     const struct planner_source source = {
         .layers_path = layers_path, .cluster_path = put("cluster.cfg", cluster_text), .batch = 64};
     assert_ok(planner_open(&t->planner, &source));
-    t->options = (struct trial_options){.graph_path = graph_path, .seconds = 0.1, .throughput = INFINITY};
+    /* Long enough for a machine that stops for a tenth of a second. */
+    t->options = (struct trial_options){.graph_path = graph_path, .seconds = 0.2, .throughput = INFINITY};
     for (; t->count < count; t->count++)
         assert_ok(solve_types(&t->planner.instance, types[t->count], "given", &t->solutions[t->count]));
 }
