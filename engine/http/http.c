@@ -62,10 +62,12 @@ enum taken { TAKEN_NONE, TAKEN_TEXT, TAKEN_LENGTH };
 struct connection {
     struct http *http;
     struct bufferevent *bev;
+    struct event *watch; /* see on_watch(); NULL: no memory */
     struct connection *previous, *next;
     int fd;
     uint64_t owes_since; /* the sweep since which the client owes something; 0: nothing */
     bool is_asking;      /* its request is worked on                                    */
+    bool is_told;        /* watch may yet be called for what the request was read from  */
     enum taken taken;    /* what libevent has taken out of what comes                   */
     bool is_line_end;    /* the next bytes that it will take end a line                 */
     bool is_chunked;     /* a header has said so                                        */
@@ -180,6 +182,7 @@ static void connection_end(struct connection *c)
     struct http *h = c->http;
     evbuffer_remove_cb(bufferevent_get_input(c->bev), on_input, c);
     evbuffer_remove_cb(bufferevent_get_output(c->bev), on_output, c);
+    if (c->watch) event_free(c->watch);
     h->held -= c->held;
     h->asking -= c->is_asking;
     h->count--;
@@ -197,6 +200,20 @@ static void on_close(struct evhttp_connection *connection, void *context)
     (void)connection;
     connection_end(context);
     h->options.gone(h->options.context);
+}
+
+/* The server stops reading while a request is worked on: two changes of what the system watches, in vain, as
+ * most clients send nothing meanwhile. So a second event watches, too, until something comes that nobody
+ * reads yet: the next request, or the connection's end. */
+static void on_watch(evutil_socket_t unused, short what, void *context)
+{
+    struct connection *c = context;
+    (void)unused, (void)what;
+    if (bufferevent_get_enabled(c->bev) & EV_READ) return;
+    if (c->is_told)
+        c->is_told = false;
+    else
+        (void)event_del(c->watch);
 }
 
 /* Adopts the fresh connections: the server has set callbacks whose argument is libevent's connection. If the
@@ -220,6 +237,7 @@ static void on_adopt(evutil_socket_t unused, short what, void *context)
             static const int on = 1;
             (void)setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
             h->by_fd[c->fd] = c;
+            c->watch = event_new(h->options.base, c->fd, EV_READ | EV_PERSIST, on_watch, c);
             c->next = h->all;
             if (h->all) h->all->previous = c;
             h->all = c;
@@ -270,30 +288,6 @@ static struct connection *connection_of(const struct http *h, struct evhttp_requ
 
 /* --- requests --------------------------------------------------------------------------------- */
 
-/* While a request is worked on, the next one comes, or the connection's end.
- * Either is read after the answer. */
-static void on_early(struct bufferevent *bev, void *unused)
-{
-    (void)unused;
-    (void)bufferevent_disable(bev, EV_READ);
-}
-
-static void on_early_event(struct bufferevent *bev, short what, void *unused)
-{
-    (void)what;
-    on_early(bev, unused);
-}
-
-/* The server stops reading until the answer is written: two calls of the system, in vain, as most clients
- * send nothing meanwhile. So reading goes on until something comes. */
-static void reading_go_on(struct connection *c)
-{
-    if (evbuffer_get_length(bufferevent_get_output(c->bev)) != 0) return; /* "100 Continue" is still being written */
-    if (evbuffer_get_length(bufferevent_get_input(c->bev)) != 0) return;  /* the next request has come */
-    bufferevent_setcb(c->bev, on_early, NULL, on_early_event, c);
-    (void)bufferevent_enable(c->bev, EV_READ);
-}
-
 static void on_request(struct evhttp_request *request, void *context)
 {
     struct http *h = context;
@@ -303,13 +297,14 @@ static void on_request(struct evhttp_request *request, void *context)
         c->is_asking = true;
         c->taken = TAKEN_NONE;
         c->is_chunked = false;
+        c->is_told = true;
+        if (c->watch && !event_pending(c->watch, EV_READ, NULL)) (void)event_add(c->watch, NULL);
         h->asking++;
         held_settle(c);
     }
     h->is_handling = true;
     h->options.handle(h->options.context, request);
     h->is_handling = false;
-    if (c && c->is_asking) reading_go_on(c);
 }
 
 static void on_answered(struct evhttp_request *request, void *context)
