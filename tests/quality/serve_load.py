@@ -338,13 +338,15 @@ def hostile_run(o, folder, start):
         over.set()
         bad[0].join()
         alive = server.process.poll() is None and server.ask(path='/healthz')[0] == 200
-    wrong, ratio = wrong_of(quiet.answers | busy.answers, expected), percentile(busy.times) / percentile(quiet.times)
+    wrong = wrong_of(alone.answers | quiet.answers | busy.answers, expected)
+    ratio = percentile(busy.times) / percentile(quiet.times)
     bound = 4 * (1 << 20) + CONNECTION_BYTES * (o.idle + 200)
     lost = alone.lost + quiet.lost + busy.lost
     print(f'hostile: {done.value} requests at random, {o.idle} idle connections; '
           f'{len(busy.times)} requests of others: {len(lost)} lost {lost[:2]}, {len(wrong)} wrong; '
           f'99th percentile {percentile(alone.times):.2f} ms alone, {percentile(quiet.times):.2f} ms while the same '
-          f'requests go elsewhere, {percentile(busy.times):.2f} ms meanwhile: {ratio:.2f} times; the server grew by {grown / 2**20:.0f} MiB, of {bound / 2**20:.0f}',
+          f'requests go elsewhere, {percentile(busy.times):.2f} ms meanwhile: {ratio:.2f} times; '
+          f'the server grew by {grown / 2**20:.0f} MiB, of {bound / 2**20:.0f}',
           flush=True)
     return wrong or lost or not alive or ratio > 2 or grown > bound
 
