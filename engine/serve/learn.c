@@ -132,7 +132,7 @@ static bool lines_learn(struct server *s, struct served *m, struct evhttp_reques
 {
     struct learner_state state;
     char after[24];
-    struct request_end end = {.finish = learn_finish, .refused_code = 400, .bytes_max = bytes_max};
+    struct request_end end = {.finish = learn_finish, .bytes_max = bytes_max};
     learner_look(m->teaching->learner, &state);
     if (!state.is_learning) {
         http_reply_text(s->http, request, 503, "learning has ended; the log says why");
@@ -145,7 +145,6 @@ static bool lines_learn(struct server *s, struct served *m, struct evhttp_reques
                         said == SAID_VALUE ? after : "");
         return false;
     }
-    if (end.wants.has_after) end.refused_code = 409;
     return request_put_at(s, &m->teaching->counter, request, lines, end);
 }
 

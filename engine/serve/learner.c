@@ -62,11 +62,10 @@ static void example_answer(struct learner *l, const char *line)
     if (example.is_last) desk_flush(l->desk);
 }
 
-/* Refuses a text, or what is left of it. */
-static void text_refuse(struct learner *l, const char *why)
+/* Ends a text that is refused: what is left of it has no lines. */
+static void text_end(struct learner *l)
 {
     const struct reader_texts *desk = desk_texts(l->desk);
-    desk->bad(desk->context, 1, why, true);
     desk->example(desk->context, true, true);
     example_answer(l, "");
 }
@@ -82,7 +81,8 @@ static bool texts_next(void *context, const char **text, size_t *bytes)
         if (!wants.has_after || wants.after == l->read) return true;
         snprintf(why, sizeof why, "expected to follow sequence number %" PRIu64 ", found %" PRIu64 " as the last one",
                  wants.after, l->read);
-        text_refuse(l, why);
+        desk_misplace(l->desk, why);
+        text_end(l);
     }
     l->is_inside = false;
     return false;
@@ -228,7 +228,7 @@ static void texts_refuse(struct learner *l, const char *why)
     desk_reader_stop(l->desk, false);
     for (bool is_inside = l->is_inside; is_inside || desk->next(desk->context, &text, &bytes); is_inside = false) {
         desk_give_up(l->desk, why); /* before the asker gets the last piece */
-        text_refuse(l, why);
+        text_end(l);
     }
 }
 

@@ -247,6 +247,9 @@ def labels_join_lines_of_csv():
             status, _, answer = server.ask(b"".join(b"%d\r\n" % (i % 3 == 0) for i in range(begin, end)),
                                            path=f"/learn?id={id}")
             same((status, b"nan" in answer, answer.count(b"\n")), (200, False, end - begin), answer)
+        last = int(metrics(server)['heterps_learn_read{model="model"}'])
+        status, _, body = server.ask(b"age,job\n30,cook\n", path=f"/learn?after={last}")
+        assert status == 400 and body.startswith(b"line 1: "), ("it is in its place, and malformed", status, body)
     same_values("online", "offline", "csv.bin")
 
 
