@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <event2/keyvalq_struct.h>
+#include <sys/stat.h>
 
 #include "cfg/key.h"
 #include "engine/base/clock.h"
@@ -34,6 +35,21 @@ static void on_answers(evutil_socket_t unused, short what, void *context)
     request_pieces(&t->counter);
 }
 
+/* Refuses a directory in which another model of this server learns: each would replace the other's saves. */
+static status alone_check(const struct served *m)
+{
+    const struct server *s = m->server;
+    struct stat own, other;
+    for (const struct served *before = s->models; before < m; before++)
+        if (stat(m->model, &own) == 0 && stat(before->model, &other) == 0 && own.st_dev == other.st_dev &&
+            own.st_ino == other.st_ino)
+            FAIL(USAGE,
+                 "--learn: expected a directory of its own for each model, found %s for both %s and %s, "
+                 "which would replace each other's saves; copy it",
+                 m->model, before->name, m->name);
+    return ST_OK;
+}
+
 static status teaching_open(struct served *m, struct teaching *t)
 {
     const struct serve_options *o = m->server->options;
@@ -42,6 +58,7 @@ static status teaching_open(struct served *m, struct teaching *t)
     if (store_has_home(store) && !filed_is(store_home(store)))
         FAIL(USAGE,
              "--learn: expected rows in memory, found store.ssd: a directory of rows on disk is one run's alone");
+    TRY(alone_check(m));
     TRY(learner_open(&t->learner, &(struct learner_options){.graph = m->graph,
                                                             .model = m->model,
                                                             .set = o->set,
