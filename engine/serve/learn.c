@@ -258,6 +258,19 @@ static const struct {
     {"heterps_join_crowded_total", "counter", "Requests whose lines made room for others.", crowded_of},
 };
 
+/* Writes the figures of the model's losses. */
+static void figures_put(const struct served *m, struct evbuffer *to)
+{
+    struct learner *learner = m->teaching->learner;
+    struct learner_figure *figure = calloc((size_t)learner_figure_max(learner) + 1, sizeof *figure);
+    const uint32_t count = figure ? learner_figures(learner, figure) : 0;
+    for (const struct learner_figure *f = figure; f < figure + count; f++)
+        if (isfinite(f->value))
+            evbuffer_add_printf(to, "heterps_learn_figure{model=\"%s\",head=\"%s\",figure=\"%s\"} %.9g\n", m->name,
+                                f->head, f->key, f->value);
+    free(figure);
+}
+
 static void looks_put(const struct server *s, struct learner_state *state, struct join_counts *join,
                       struct evbuffer *to)
 {
@@ -275,13 +288,7 @@ static void looks_put(const struct server *s, struct learner_state *state, struc
     exposition_head(to, "heterps_learn_figure", "gauge",
                     "Progressive validation: a figure of a loss over the last examples, "
                     "each predicted before it was learned from.");
-    for (uint32_t index = 0; index < s->model_count; index++)
-        for (uint32_t i = 0; i < state[index].figure_count; i++) {
-            const struct learner_figure *f = &state[index].figure[i];
-            if (isfinite(f->value))
-                evbuffer_add_printf(to, "heterps_learn_figure{model=\"%s\",head=\"%s\",figure=\"%s\"} %.9g\n",
-                                    s->models[index].name, f->head, f->key, f->value);
-        }
+    for (uint32_t index = 0; index < s->model_count; index++) figures_put(&s->models[index], to);
 }
 
 void learn_metrics(const struct server *s, struct evbuffer *to)
