@@ -23,7 +23,7 @@ enum { SUMMARY_VALUE = 1, VALUE_TAG = 1, VALUE_NUMBER = 2, SESSION_STATUS = 1, S
 struct event_file {
     char path[FILE_PATH_BYTES];
     int fd; /* -1: nothing more is written */
-    uint32_t count;
+    uint32_t count, scalar_max;
     struct protobuf value, summary, event, record;
 };
 
@@ -94,7 +94,7 @@ void event_file_begin(struct event_file *f, uint64_t step)
 void event_file_scalar(struct event_file *f, const char *tag, double value)
 {
     const float number = (float)value;
-    if (!isfinite(number) || f->count == EVENT_FILE_SCALARS) return;
+    if (!isfinite(number) || f->count == f->scalar_max) return;
     f->count++;
     protobuf_clear(&f->value);
     protobuf_bytes(&f->value, VALUE_TAG, tag, strnlen(tag, EVENT_FILE_TAG));
@@ -133,7 +133,7 @@ static status room_take(struct event_file *f)
 {
     struct protobuf *const all[] = {&f->value, &f->summary, &f->event, &f->record};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        const size_t bytes = i == 0 ? SCALAR_BYTES : EVENT_FILE_SCALARS * SCALAR_BYTES + OTHER_BYTES * i;
+        const size_t bytes = i == 0 ? SCALAR_BYTES : (size_t)f->scalar_max * SCALAR_BYTES + OTHER_BYTES * i;
         if (protobuf_room(all[i], 1, bytes) == NULL) FAIL(MEMORY, "no memory for events of %zu bytes", bytes);
         protobuf_clear(all[i]);
     }
@@ -152,12 +152,13 @@ static status begin_write(struct event_file *f, uint64_t step)
     return record_write(f);
 }
 
-status event_file_open(struct event_file **out, const char *folder, uint64_t step)
+status event_file_open(struct event_file **out, const char *folder, uint64_t step, uint32_t scalar_max)
 {
     struct event_file *f = calloc(1, sizeof *f);
     *out = NULL;
     if (f == NULL) FAIL(MEMORY, "no memory for a file of events");
     f->fd = -1;
+    f->scalar_max = scalar_max;
     status st = room_take(f);
     if (st == ST_OK) st = file_directory_make(folder);
     if (st == ST_OK) st = file_make(f, folder);

@@ -5,8 +5,7 @@
  *     masked: rotated right by 15 bits, plus 0xa282ead8
  *
  * The first event says the version; the second says at which step a run begins, so that later steps in an
- * earlier file of the folder no longer count. One thread. After opening nothing is allocated: events have at
- * most EVENT_FILE_SCALARS numbers, further ones are left out. */
+ * earlier file of the folder no longer count. One thread. After opening nothing is allocated. */
 #ifndef HETERPS_IO_EVENT_FILE_H
 #define HETERPS_IO_EVENT_FILE_H
 
@@ -14,13 +13,13 @@
 
 #include "engine/base/status.h"
 
-#define EVENT_FILE_SCALARS 256u
 /* Bytes of a name; a longer one is cut. */
-#define EVENT_FILE_TAG 200u
+#define EVENT_FILE_TAG 256u
 
 struct event_file;
-/* Makes the folder, if it is missing, and a new file in it. IO, MEMORY. */
-MUST_USE status event_file_open(struct event_file **file, const char *folder, uint64_t step);
+/* Makes the folder, if it is missing, and a new file in it. An event has at most scalar_max numbers; further
+ * ones are left out. IO, MEMORY. */
+MUST_USE status event_file_open(struct event_file **file, const char *folder, uint64_t step, uint32_t scalar_max);
 /* NULL is ignored. */
 void event_file_close(struct event_file *file);
 

@@ -170,7 +170,8 @@ static int value_order(const void *a_pointer, const void *b_pointer)
 struct group {
     const struct value *value; /* NULL: the others */
     uint64_t example_count;
-    size_t end; /* in the order of examples by group */
+    size_t end;         /* in the order of examples by group */
+    bool is_weightless; /* all weights are 0: there are no means */
 };
 
 static void group_tell(const struct by_value *by, const char *set, const struct group *g, uint64_t other_count)
@@ -184,7 +185,8 @@ static void group_tell(const struct by_value *by, const char *set, const struct 
     for (uint32_t h = 0; h < by->heads.count; h++)
         log_result("by       %s%s%s%s%s: %s (%s examples)", set ? set : "", set ? " " : "", name,
                    by->heads.count > 1 ? ", " : "", by->heads.count > 1 ? by->heads.items[h].name : "",
-                   evaluate_figures_text(&by->heads.items[h], false, text, sizeof text),
+                   g->is_weightless ? "no means, for all weights are 0"
+                                    : evaluate_figures_text(&by->heads.items[h], false, text, sizeof text),
                    words_whole(count, g->example_count));
     log_event_begin("eval_by");
     if (set) log_event_text("set", set);
@@ -235,11 +237,15 @@ static status groups_measure(struct by_value *by, const char *set, struct group 
 {
     for (size_t i = 0; i < by->count; i++) order[group[by->value[by->value_of[i]].group].end++] = i;
     for (uint32_t k = 0; k <= chosen; k++) {
-        const struct group *g = &group[k];
+        struct group *g = &group[k];
         const uint64_t *at = order + g->end - g->example_count;
         if (g->example_count == 0) continue;
         TRY(heads_reserve(&by->heads, g->example_count));
-        for (uint64_t i = 0; i < g->example_count && by->has_weight; i++) weight[i] = by->weight[at[i]];
+        g->is_weightless = by->has_weight;
+        for (uint64_t i = 0; i < g->example_count && by->has_weight; i++) {
+            weight[i] = by->weight[at[i]];
+            g->is_weightless = g->is_weightless && weight[i] == 0;
+        }
         for (uint32_t h = 0; h < by->heads.count; h++) {
             for (uint64_t i = 0; i < g->example_count; i++) samples[i] = by->samples[h][at[i]];
             head_samples_measure(&by->heads.items[h], samples, by->has_weight ? weight : NULL, g->example_count);

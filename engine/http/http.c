@@ -49,6 +49,8 @@ static const struct {
     {409, "Conflict"},
     {413, "Content Too Large"},
     {415, "Unsupported Media Type"},
+    {417, "Expectation Failed"},
+    {501, "Not Implemented"},
     {503, "Service Unavailable"},
     {500, "Internal Server Error"},
 };
@@ -90,6 +92,7 @@ struct http {
     uint64_t answers[CODE_COUNT];
     bool is_full, is_drained;
     bool is_handling; /* libevent is in the middle of a connection's callback */
+    bool is_replying; /* libevent is given an answer; it makes others of its own */
     char address[64];
 };
 
@@ -152,10 +155,31 @@ static void on_input(struct evbuffer *buffer, const struct evbuffer_cb_info *inf
         shutdown(c->fd, SHUT_RDWR);
 }
 
+/* The code's place in the table; the last place if it has none. */
+static uint32_t code_index(int code)
+{
+    uint32_t i = 0;
+    while (i + 1 < CODE_COUNT && codes[i].code != code) i++;
+    return i;
+}
+
+/* Counts an answer whose first line ends the buffer, if a first line does: libevent itself answers what is no
+ * request, or a body that is too large. */
+static void own_answer_count(struct http *h, struct evbuffer *buffer, size_t line_bytes)
+{
+    char line[16] = "";
+    struct evbuffer_ptr begin;
+    if (evbuffer_ptr_set(buffer, &begin, evbuffer_get_length(buffer) - line_bytes, EVBUFFER_PTR_SET) != 0) return;
+    (void)evbuffer_copyout_from(buffer, &begin, line, sizeof line - 1);
+    const long code = strncmp(line, "HTTP/1.", 7) == 0 ? strtol(line + 8, NULL, 10) : 0; /* behind the digit */
+    if (code >= 200) h->answers[code_index((int)code)]++;                                /* not "100 Continue" */
+}
+
 static void on_output(struct evbuffer *buffer, const struct evbuffer_cb_info *info, void *context)
 {
-    (void)buffer;
-    held_add(context, info->n_added, info->n_deleted);
+    struct connection *c = context;
+    held_add(c, info->n_added, info->n_deleted);
+    if (info->n_added && !c->http->is_replying) own_answer_count(c->http, buffer, info->n_added);
 }
 
 /* The request is whole, and its handler's: the buffers have what is left. */
@@ -314,14 +338,6 @@ static void on_answered(struct evhttp_request *request, void *context)
     if (c) c->owes_since = evbuffer_get_length(bufferevent_get_input(c->bev)) ? h->sweeps : 0; /* of the next request */
 }
 
-/* The code's place in the table; the last place if it has none. */
-static uint32_t code_index(int code)
-{
-    uint32_t i = 0;
-    while (i + 1 < CODE_COUNT && codes[i].code != code) i++;
-    return i;
-}
-
 bool http_answers(const struct http *h, uint32_t i, int *code, uint64_t *count)
 {
     if (i >= CODE_COUNT) return false;
@@ -380,7 +396,9 @@ void http_reply(struct http *h, struct evhttp_request *request, int code, const 
     const uint32_t index = code_index(code);
     h->answers[index]++;
     if (evhttp_request_get_command(request) == EVHTTP_REQ_HEAD) body_to_length(headers, body);
+    h->is_replying = true;
     evhttp_send_reply(request, codes[index].code, codes[index].phrase, body);
+    h->is_replying = false;
     /* What comes before the answer is written is read after it, even the connection's end. libevent has begun
      * to read again, and would drop requests that came before the end. */
     if (c && (h->is_handling || evbuffer_get_length(bufferevent_get_input(c->bev)) != 0))

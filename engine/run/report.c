@@ -215,6 +215,16 @@ static void window_event(const struct report_progress *now)
     log_event_close_array();
 }
 
+#define PROGRESS_SCALARS 4u /* of training itself, beside the figures of heads */
+
+status report_scalars_open(struct report *r, const char *folder, uint64_t step)
+{
+    const struct graph *g = &r->session->setup.graph;
+    uint32_t count = PROGRESS_SCALARS;
+    for (uint32_t i = 0; i < g->forward_count; i++) count += op_is_head(g->nodes[i].op) ? HEAD_FIGURES_MAX : 0;
+    return event_file_open(&r->scalars, folder, step, count);
+}
+
 /* Ends an event of scalars; warns once if the file cannot be written. */
 static void scalars_end(struct report *r)
 {
@@ -227,7 +237,7 @@ static void scalars_heads(struct report *r, const char *prefix, const char *set,
     char tag[EVENT_FILE_TAG + 1];
     for (uint32_t h = 0; h < heads->count; h++)
         for (uint32_t k = 0; k < heads->items[h].figure_count; k++) {
-            snprintf(tag, sizeof tag, "%s%s%.60s/%.60s.%s", prefix, *set ? "/" : "", set, heads->items[h].name,
+            snprintf(tag, sizeof tag, "%s%s%s/%s.%s", prefix, *set ? "/" : "", set, heads->items[h].name,
                      heads->items[h].figures[k].key);
             event_file_scalar(r->scalars, tag, heads->items[h].values[k]);
         }

@@ -10,7 +10,7 @@
 struct event_file;
 struct report {
     const struct session *session;
-    struct event_file *scalars;           /* io/event_file.h, or NULL; the caller's */
+    struct event_file *scalars;           /* io/event_file.h, or NULL; the caller's to close */
     uint64_t begin_ns, last_ns, pause_ns; /* pause: time spent evaluating                            */
     uint64_t examples_at_begin, passes_at_begin, step_at_begin;
     double save_pause_ms_max;
@@ -19,6 +19,9 @@ struct report {
 };
 
 void report_start(struct report *report, const struct session *session);
+/* From now on puts all figures into a file in the folder, too, for TensorBoard; step: the first one of the
+ * run. Fails as event_file_open does. */
+MUST_USE status report_scalars_open(struct report *report, const char *folder, uint64_t step);
 /* Whether enough time has passed for another progress report. */
 bool report_is_due(const struct report *report);
 struct report_progress {

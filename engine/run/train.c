@@ -444,7 +444,7 @@ static status train(struct trainer *t)
                    first_pass_examples = s->setup.model.progress.pass_examples;
     report_start(&t->report, s);
     const bool has_board = t->options->tensorboard && (t->node == NULL || node_index(t->node) == 0);
-    if (has_board) TRY(event_file_open(&t->report.scalars, t->options->tensorboard, first_step + 1));
+    if (has_board) TRY(report_scalars_open(&t->report, t->options->tensorboard, first_step + 1));
     if (!t->options->out) report_unsaved("the model goes when the run ends, for --out DIR is not given");
     TRY(store_touch_start(s->setup.model.store, feed_example_estimate(t->feed)));
     const status done = loop(t);

@@ -125,7 +125,7 @@ bool desk_put(struct desk *d, char *text, size_t bytes, struct ask_wants wants, 
     ask->wants = wants;
     ask->arrival_ns = clock_ns();
     ask->bad_count = ask->bad_line = 0;
-    ask->is_refused = ask->is_over = false;
+    ask->is_refused = ask->is_misplaced = ask->is_over = false;
     CHECK(ring_try_push(&d->waiting, index)); /* the ring has a cell for every ask */
     return true;
 }
@@ -193,6 +193,13 @@ void desk_clear(struct desk *d, void (*drop)(void *owner))
 const struct reader_texts *desk_texts(struct desk *d) { return &d->texts; }
 
 const struct ask *desk_reading(const struct desk *d) { return &d->asks[d->reading]; }
+
+void desk_misplace(struct desk *d, const char *why)
+{
+    struct ask *ask = &d->asks[d->reading];
+    ask->is_misplaced = true;
+    snprintf(ask->why, sizeof ask->why, "%s", why);
+}
 
 void desk_give_up(struct desk *d, const char *why)
 {

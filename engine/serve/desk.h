@@ -38,6 +38,7 @@ struct ask {
     /* the reader's; the asker may look when it has the last piece of the answer */
     uint64_t bad_count, bad_line; /* malformed lines; the number of the first one, and why */
     bool is_refused;              /* the first line does not name the columns (why, bad_line): no answer */
+    bool is_misplaced;            /* it does not follow wants.after (why): no answer                     */
     bool is_over;                 /* the reader has given up: why                                        */
     char why[DESK_WHY_BYTES];
 };
@@ -98,6 +99,8 @@ void desk_clear(struct desk *desk, void (*drop)(void *owner));
 const struct reader_texts *desk_texts(struct desk *desk);
 /* The text that is being read; for the reader's thread. */
 const struct ask *desk_reading(const struct desk *desk);
+/* The text that is being read does not follow wants.after. */
+void desk_misplace(struct desk *desk, const char *why);
 /* The reader gives up, and tells every ask why. */
 void desk_give_up(struct desk *desk, const char *why);
 /* Stops the reader, or lets it go on: a stopped one finds its data at an end. From any thread. */

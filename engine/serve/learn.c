@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <event2/keyvalq_struct.h>
+#include <sys/stat.h>
 
 #include "cfg/key.h"
 #include "engine/base/clock.h"
@@ -34,6 +35,21 @@ static void on_answers(evutil_socket_t unused, short what, void *context)
     request_pieces(&t->counter);
 }
 
+/* Refuses a directory in which another model of this server learns: each would replace the other's saves. */
+static status alone_check(const struct served *m)
+{
+    const struct server *s = m->server;
+    struct stat own, other;
+    for (const struct served *before = s->models; before < m; before++)
+        if (stat(m->model, &own) == 0 && stat(before->model, &other) == 0 && own.st_dev == other.st_dev &&
+            own.st_ino == other.st_ino)
+            FAIL(USAGE,
+                 "--learn: expected a directory of its own for each model, found %s for both %s and %s, "
+                 "which would replace each other's saves; copy it",
+                 m->model, before->name, m->name);
+    return ST_OK;
+}
+
 static status teaching_open(struct served *m, struct teaching *t)
 {
     const struct serve_options *o = m->server->options;
@@ -42,6 +58,7 @@ static status teaching_open(struct served *m, struct teaching *t)
     if (store_has_home(store) && !filed_is(store_home(store)))
         FAIL(USAGE,
              "--learn: expected rows in memory, found store.ssd: a directory of rows on disk is one run's alone");
+    TRY(alone_check(m));
     TRY(learner_open(&t->learner, &(struct learner_options){.graph = m->graph,
                                                             .model = m->model,
                                                             .set = o->set,
@@ -132,7 +149,7 @@ static bool lines_learn(struct server *s, struct served *m, struct evhttp_reques
 {
     struct learner_state state;
     char after[24];
-    struct request_end end = {.finish = learn_finish, .refused_code = 400, .bytes_max = bytes_max};
+    struct request_end end = {.finish = learn_finish, .bytes_max = bytes_max};
     learner_look(m->teaching->learner, &state);
     if (!state.is_learning) {
         http_reply_text(s->http, request, 503, "learning has ended; the log says why");
@@ -145,7 +162,6 @@ static bool lines_learn(struct server *s, struct served *m, struct evhttp_reques
                         said == SAID_VALUE ? after : "");
         return false;
     }
-    if (end.wants.has_after) end.refused_code = 409;
     return request_put_at(s, &m->teaching->counter, request, lines, end);
 }
 
@@ -242,6 +258,19 @@ static const struct {
     {"heterps_join_crowded_total", "counter", "Requests whose lines made room for others.", crowded_of},
 };
 
+/* Writes the figures of the model's losses. */
+static void figures_put(const struct served *m, struct evbuffer *to)
+{
+    struct learner *learner = m->teaching->learner;
+    struct learner_figure *figure = calloc((size_t)learner_figure_max(learner) + 1, sizeof *figure);
+    const uint32_t count = figure ? learner_figures(learner, figure) : 0;
+    for (const struct learner_figure *f = figure; f < figure + count; f++)
+        if (isfinite(f->value))
+            evbuffer_add_printf(to, "heterps_learn_figure{model=\"%s\",head=\"%s\",figure=\"%s\"} %.9g\n", m->name,
+                                f->head, f->key, f->value);
+    free(figure);
+}
+
 static void looks_put(const struct server *s, struct learner_state *state, struct join_counts *join,
                       struct evbuffer *to)
 {
@@ -259,13 +288,7 @@ static void looks_put(const struct server *s, struct learner_state *state, struc
     exposition_head(to, "heterps_learn_figure", "gauge",
                     "Progressive validation: a figure of a loss over the last examples, "
                     "each predicted before it was learned from.");
-    for (uint32_t index = 0; index < s->model_count; index++)
-        for (uint32_t i = 0; i < state[index].figure_count; i++) {
-            const struct learner_figure *f = &state[index].figure[i];
-            if (isfinite(f->value))
-                evbuffer_add_printf(to, "heterps_learn_figure{model=\"%s\",head=\"%s\",figure=\"%s\"} %.9g\n",
-                                    s->models[index].name, f->head, f->key, f->value);
-        }
+    for (uint32_t index = 0; index < s->model_count; index++) figures_put(&s->models[index], to);
 }
 
 void learn_metrics(const struct server *s, struct evbuffer *to)

@@ -41,8 +41,11 @@ struct learner {
     bool is_begun, is_over;
     struct feed *feed; /* NULL: not open yet, or no more */
     struct learner_state state;
+    struct learner_figure *figure; /* [figure_max] */
+    uint32_t figure_count;
     struct failure failure;
-    uint32_t batch;
+    /* set once */
+    uint32_t batch, figure_max;
     /* seen by all */
     _Atomic uint64_t shared_read, shared_learned, shared_saved, shared_bad, shared_step;
     _Atomic bool shared_has_ended; /* learning has ended */
@@ -62,11 +65,10 @@ static void example_answer(struct learner *l, const char *line)
     if (example.is_last) desk_flush(l->desk);
 }
 
-/* Refuses a text, or what is left of it. */
-static void text_refuse(struct learner *l, const char *why)
+/* Ends a text that is refused: what is left of it has no lines. */
+static void text_end(struct learner *l)
 {
     const struct reader_texts *desk = desk_texts(l->desk);
-    desk->bad(desk->context, 1, why, true);
     desk->example(desk->context, true, true);
     example_answer(l, "");
 }
@@ -82,7 +84,8 @@ static bool texts_next(void *context, const char **text, size_t *bytes)
         if (!wants.has_after || wants.after == l->read) return true;
         snprintf(why, sizeof why, "expected to follow sequence number %" PRIu64 ", found %" PRIu64 " as the last one",
                  wants.after, l->read);
-        text_refuse(l, why);
+        desk_misplace(l->desk, why);
+        text_end(l);
     }
     l->is_inside = false;
     return false;
@@ -164,11 +167,11 @@ static void on_told(void *context, const struct report_progress *progress)
     const struct heads *heads = progress->heads;
     if (pthread_mutex_trylock(&l->lock) != 0) return; /* no thread waits in steady state: told the next time */
     l->state.window = progress->window;
-    l->state.figure_count = 0;
+    l->figure_count = 0;
     for (uint32_t h = 0; progress->window && h < heads->count; h++)
         for (uint32_t k = 0; k < heads->items[h].figure_count; k++) {
-            if (l->state.figure_count == LEARNER_FIGURES_MAX) break;
-            struct learner_figure *f = &l->state.figure[l->state.figure_count++];
+            CHECK(l->figure_count < l->figure_max);
+            struct learner_figure *f = &l->figure[l->figure_count++];
             snprintf(f->head, sizeof f->head, "%s", heads->items[h].name);
             snprintf(f->key, sizeof f->key, "%s", heads->items[h].figures[k].key);
             f->value = heads->items[h].values[k];
@@ -228,7 +231,7 @@ static void texts_refuse(struct learner *l, const char *why)
     desk_reader_stop(l->desk, false);
     for (bool is_inside = l->is_inside; is_inside || desk->next(desk->context, &text, &bytes); is_inside = false) {
         desk_give_up(l->desk, why); /* before the asker gets the last piece */
-        text_refuse(l, why);
+        text_end(l);
     }
 }
 
@@ -270,16 +273,28 @@ static status session_make(struct learner *l)
                          .crew = {.threads = o->threads ? o->threads : half, .isa = o->isa}});
 }
 
+static status figures_make(struct learner *l)
+{
+    const struct graph *g = &l->session.setup.graph;
+    for (uint32_t i = graph_head_next(g, 0); i < g->forward_count; i = graph_head_next(g, i + 1))
+        l->figure_max += HEAD_FIGURES_MAX;
+    l->figure = calloc((size_t)l->figure_max + 1, sizeof *l->figure);
+    if (l->figure == NULL) FAIL(MEMORY, "no memory for the figures of learning");
+    return ST_OK;
+}
+
 /* Opens the training, in the learner's scope. The learner's thread closes the session. */
 static status parts_open(struct learner *l)
 {
     TRY(session_make(l));
     const struct settings *settings = &l->session.setup.settings;
     l->batch = l->session.setup.graph.header->batch;
-    status st = desk_open(&l->desk, &(struct desk_options){.ask_max = settings->serve_queue,
-                                                           .example_max = 2,
-                                                           .micro = PIECE_EXAMPLES,
-                                                           .line_bytes_max = LINE_BYTES});
+    status st = figures_make(l);
+    if (st == ST_OK)
+        st = desk_open(&l->desk, &(struct desk_options){.ask_max = settings->serve_queue,
+                                                        .example_max = 2,
+                                                        .micro = PIECE_EXAMPLES,
+                                                        .line_bytes_max = LINE_BYTES});
     if (st == ST_OK) {
         const int error = thread_start(&l->thread, learner_main, l);
         l->is_started = error == 0;
@@ -374,6 +389,7 @@ status learner_close(struct learner *l, void (*drop)(void *owner))
     }
     pthread_cond_destroy(&l->has_begun);
     pthread_mutex_destroy(&l->lock);
+    free(l->figure);
     free(l);
     return st;
 }
@@ -391,6 +407,17 @@ void learner_look(struct learner *l, struct learner_state *state)
     state->learned = atomic_load_explicit(&l->shared_learned, memory_order_relaxed);
     state->step = atomic_load_explicit(&l->shared_step, memory_order_relaxed);
     state->bad_lines = atomic_load_explicit(&l->shared_bad, memory_order_relaxed);
+}
+
+uint32_t learner_figure_max(const struct learner *l) { return l->figure_max; }
+
+uint32_t learner_figures(struct learner *l, struct learner_figure *to)
+{
+    pthread_mutex_lock(&l->lock);
+    const uint32_t count = l->figure_count;
+    memcpy(to, l->figure, count * sizeof *to);
+    pthread_mutex_unlock(&l->lock);
+    return count;
 }
 
 bool learner_is_idle(const struct learner *l)

@@ -37,22 +37,24 @@ struct desk *learner_desk(const struct learner *learner);
 /* Whether every whole step of the lines read so far is done. */
 bool learner_is_idle(const struct learner *learner);
 
-/* Progressive validation: figures over the last `window` examples, each predicted before
- * the model learned from it. */
-#define LEARNER_FIGURES_MAX 32u
-struct learner_figure {
-    char head[INI_NAME_BYTES_MAX + 1], key[32];
-    double value;
-};
 struct learner_state {
     bool is_learning;              /* false: it has failed */
     uint64_t read, learned, saved; /* the last sequence number given, learned from, saved */
     uint64_t step, bad_lines;
-    uint64_t window;
-    struct learner_figure figure[LEARNER_FIGURES_MAX];
-    uint32_t figure_count;
+    uint64_t window; /* examples that the figures of progressive validation are over */
 };
 /* The state at this moment. */
 void learner_look(struct learner *learner, struct learner_state *state);
+
+/* Progressive validation: figures of losses over the last examples, each predicted before the model learned
+ * from it. */
+struct learner_figure {
+    char head[INI_NAME_BYTES_MAX + 1], key[32];
+    double value;
+};
+/* How many figures there can be. */
+uint32_t learner_figure_max(const struct learner *learner);
+/* Copies the figures of this moment to `to` [learner_figure_max]; returns how many there are. */
+uint32_t learner_figures(struct learner *learner, struct learner_figure *to);
 
 #endif

@@ -98,7 +98,6 @@ bool request_put_at(struct server *s, struct counter *counter, struct evhttp_req
     r->detail = end.detail;
     r->detail_free = end.detail_free;
     r->version = counter == &version->counter ? version : NULL;
-    r->refused_code = end.refused_code ? end.refused_code : 400;
     if (!desk_put(counter->desk, text, bytes, end.wants, r)) {
         free(text);
         request_free(s, r);
@@ -163,8 +162,10 @@ static void request_end(struct server *s, struct request *r, const struct ask *a
 {
     if (ask->is_over)
         r->wrong(s->http, r->http, 503, "%s", ask->why);
+    else if (ask->is_misplaced)
+        r->wrong(s->http, r->http, 409, "%s", ask->why);
     else if (ask->is_refused)
-        r->wrong(s->http, r->http, r->refused_code, "line %llu: %s", (unsigned long long)ask->bad_line, ask->why);
+        r->wrong(s->http, r->http, 400, "line %llu: %s", (unsigned long long)ask->bad_line, ask->why);
     else if (r->is_cut)
         r->wrong(s->http, r->http, 503,
                  "no memory for the answer: what waits has at most %zu bytes, %u times serve.body; ask for fewer lines",

@@ -30,6 +30,8 @@ struct servant {
         bool has_line;
     } * worded; /* [micro] */
     uint32_t worded_begin, worded_end;
+    uint32_t
+        line_count; /* examples of the micro-batch at hand that are lines, and do not stand for a text without any */
     pthread_t thread;
     bool is_started;
     /* written by the thread before shared_is_over */
@@ -53,6 +55,7 @@ static void numbers_answer(struct servant *s, const struct slot *slot)
         const struct desk_example example = desk_next(s->desk);
         char *line = desk_room(s->desk);
         size_t bytes = 0;
+        s->line_count += !example.is_extra;
         if (!example.is_extra) {
             bytes = prediction_write(&s->prediction, slot, b, line);
             line[bytes++] = '\n';
@@ -89,6 +92,7 @@ static status words_answer(struct servant *s, const struct slot *slot)
         const struct ask_wants wants = w->example.ask->wants;
         s->worded_end++; /* before the example's line may come */
         w->has_line = !w->example.is_extra;
+        s->line_count += w->has_line;
         if (w->has_line) TRY(rank_add_example(s->rank, slot, b, wants.top ? wants.top : usual, &w->has_line));
         if (w->example.is_last || wants.each) rank_groups_anew(s->rank);
     }
@@ -100,13 +104,14 @@ static status words_answer(struct servant *s, const struct slot *slot)
 static status sink(void *context, const struct slot *slot)
 {
     struct servant *s = context;
+    s->line_count = 0;
     if (s->rank)
         TRY(words_answer(s, slot));
     else
         numbers_answer(s, slot);
     /* Relaxed: figures for people. */
     atomic_fetch_add_explicit(&s->shared_batches, 1, memory_order_relaxed);
-    atomic_fetch_add_explicit(&s->shared_examples, slot->input->batch.example_count, memory_order_relaxed);
+    atomic_fetch_add_explicit(&s->shared_examples, s->line_count, memory_order_relaxed);
     desk_flush(s->desk);
     return ST_OK;
 }

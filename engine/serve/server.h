@@ -74,7 +74,6 @@ struct request {
     bool is_cut;             /* there is no memory for the lines     */
     request_wrong *wrong;    /* answers it if they cannot be had     */
     size_t held;             /* bytes of the text and of the lines   */
-    int refused_code;        /* of a text whose beginning is wrong   */
     /* what else `finish` needs, or NULL; freed with the request */
     void *detail;
     void (*detail_free)(void *detail);
@@ -89,7 +88,6 @@ struct request_end {
     void (*detail_free)(void *detail);
     request_wrong *wrong; /* NULL: http_reply_text */
     struct ask_wants wants;
-    int refused_code; /* 0: 400 */
     size_t bytes_max; /* of the text; 0: serve.body */
 };
 /* Moves the text from the buffer to the desk of the model's version; `finish` follows. A text that is too

@@ -16,6 +16,9 @@ printf 'id,age,job,tags,click\n1,30,smith,a|b,1\n2,40,cook,,0\n' >one.csv
 client_checks 4 "$here/learn_check.py" "$h" "$work"
 
 fails 1 'no model' 'a model that is not there' "$h" serve tiny.bin --model nowhere --listen 127.0.0.1:0 --learn
+ln -s model again
+fails 2 'expected a directory of its own for each model, found again for both one and two' 'a directory of two models' \
+    "$h" serve --model one=tiny.bin:model --model two=tiny.bin:again --listen 127.0.0.1:0 --learn -q
 cp -r model ssd
 fails 2 'expected rows in memory, found store.ssd' 'rows on disk' "$h" serve tiny.bin --model ssd --listen 127.0.0.1:0 \
     --learn -q --set store.ssd=16MiB --set store.path=rows

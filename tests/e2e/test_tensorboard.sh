@@ -21,6 +21,16 @@ nodes() {
         [ "$(ls board.nodes | wc -l)" = 1 ]
 }
 check 'of several nodes node 0 alone writes one' nodes
+many_losses() { # whose names differ in their ends alone
+    long=$(printf '%0100d' 0 | tr 0 l)
+    sed '/^\[fc y\]/,/^label = label/d' tiny.cfg >many.cfg
+    for i in $(seq 60); do
+        printf '[fc y%d]\ninput = h1\nunits = 1\n[loss %s%d]\ninput = y%d\nlabel = label\n' "$i" "$long" "$i" "$i"
+    done >>many.cfg
+    "$h" compile many.cfg -o many.bin -q && "$h" many.bin --data test.tsv --eval test.tsv --tensorboard board.many -q &&
+        [ "$(grep -aoE "eval/${long}[0-9]+\.(auc|pr_auc)" board.many/* | sort -u | wc -l)" = 120 ]
+}
+check 'and all figures of many losses, by their whole names' many_losses
 fails 1 '/dev/null' 'a folder that cannot be' "$h" tiny.bin --data rows.tsv --tensorboard /dev/null/x -q
 
 pip_python tensorboard tensorboard tensorboard 'setuptools<81' || { skip 'tensorboard reads them' "$pip_why"; finish; }

@@ -84,7 +84,7 @@ static void event_file__events__are_records(void **state)
     size_t size;
     uint64_t bytes;
     const char *folder = fixture_path("events");
-    assert_ok(event_file_open(&f, folder, 7));
+    assert_ok(event_file_open(&f, folder, 7, 2));
     event_file_begin(f, 300);
     event_file_scalar(f, "a", 1.5);
     event_file_scalar(f, "nothing", (double)NAN);
@@ -117,6 +117,7 @@ static void event_file__events__are_records(void **state)
 
 static void event_file__too_many__the_rest_is_left_out(void **state)
 {
+    enum { SCALARS = 300 };
     (void)state;
     struct event_file *f;
     size_t size;
@@ -124,13 +125,13 @@ static void event_file__too_many__the_rest_is_left_out(void **state)
     memset(tag, 'x', sizeof tag);
     tag[sizeof tag - 1] = 0;
     const char *folder = fixture_path("many");
-    assert_ok(event_file_open(&f, folder, 0));
+    assert_ok(event_file_open(&f, folder, 0, SCALARS));
     event_file_begin(f, 1);
-    for (uint32_t i = 0; i < 2 * EVENT_FILE_SCALARS; i++) event_file_scalar(f, tag, i);
+    for (uint32_t i = 0; i < 2 * SCALARS; i++) event_file_scalar(f, tag, i);
     assert_ok(event_file_end(f));
     event_file_close(f);
     free(file_read(fixture_path("many"), &size));
-    assert_in_range(size, EVENT_FILE_SCALARS * EVENT_FILE_TAG, EVENT_FILE_SCALARS * (EVENT_FILE_TAG + 32));
+    assert_in_range(size, SCALARS * EVENT_FILE_TAG, SCALARS * (EVENT_FILE_TAG + 32));
 }
 
 static void event_file__no_room__is_told_once(void **state)
@@ -138,8 +139,8 @@ static void event_file__no_room__is_told_once(void **state)
     (void)state;
     struct event_file *f;
     struct rlimit before, few = {100, 100};
-    assert_int_equal(event_file_open(&f, "/dev/null/folder", 0), ST_IO);
-    assert_ok(event_file_open(&f, fixture_path("full"), 0));
+    assert_int_equal(event_file_open(&f, "/dev/null/folder", 0, 1), ST_IO);
+    assert_ok(event_file_open(&f, fixture_path("full"), 0, 1));
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     few.rlim_max = before.rlim_max;

@@ -480,6 +480,38 @@ static void http__a_body_beyond_the_bound__is_not_handled(void **state)
     rig_close();
 }
 
+/* libevent answers without the handler; "100 Continue" is no answer, and an answer of ours counts once. */
+static void http__what_no_handler_answers__is_counted(void **state)
+{
+    (void)state;
+    static const struct {
+        int code;
+        const char *text;
+    } cases[] = {
+        {400, "no request\r\n\r\n"},
+        {413, "POST /now HTTP/1.1\r\nContent-Length: 1001\r\n\r\n%01001d"},
+        {413, "POST /now HTTP/1.0\r\nContent-Length: 1001\r\n\r\n%01001d"},
+        {417, "POST /now HTTP/1.1\r\nExpect: more\r\nContent-Length: 1\r\n\r\n0"},
+        {501, "DELETE /now HTTP/1.1\r\n\r\n"},
+        {200, "POST /now HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n0"},
+    };
+    char text[4096];
+    uint64_t sum = 0, count;
+    rig_open(&usual);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const uint64_t before = answers(cases[i].code);
+        const int fd = client_open();
+        snprintf(text, sizeof text, cases[i].text, 0); /* a format that is ours */
+        client_send(fd, text);
+        assert_true(client_receive(fd, text) > 0);
+        assert_int_equal(answers(cases[i].code), before + 1);
+        close(fd);
+    }
+    for (uint32_t i = 0; http_answers(rig.http, i, &(int){0}, &count); i++) sum += count;
+    assert_int_equal(sum, sizeof cases / sizeof *cases);
+    rig_close();
+}
+
 /* The second and the third wait while two are open. */
 static void http__as_many_connections_as_there_may_be__others_wait(void **state)
 {
@@ -633,6 +665,7 @@ int main(void)
         cmocka_unit_test(http__a_flood_before_an_answer__stays_in_the_socket),
         cmocka_unit_test(http_reply__a_code_without_a_name__is_an_error_of_the_server),
         cmocka_unit_test(http__a_body_beyond_the_bound__is_not_handled),
+        cmocka_unit_test(http__what_no_handler_answers__is_counted),
         cmocka_unit_test(http__as_many_connections_as_there_may_be__others_wait),
         cmocka_unit_test(http__who_owes_something_for_too_long__is_closed),
         cmocka_unit_test(http__more_bytes_than_may_be_held__close_who_sends_them),

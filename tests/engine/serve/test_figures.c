@@ -69,13 +69,14 @@ static void figures_metrics__are_those_of_what_was_asked(void **state)
     struct running r = served_start(&o);
     for (int i = 0; i < 3; i++) (void)served_ask(&r, "POST /predict/two", "", "a,b,job\n1,2,\n1,z,\n");
     (void)served_ask(&r, "POST /predict/one", "", "a,b,job\n1,2,\n");
+    for (int i = 0; i < 2; i++) (void)served_ask(&r, "POST /predict/one", "", i ? "" : "a,b,job\n"); /* no line */
     for (int i = 0; i < 2; i++) (void)served_ask(&r, "GET /none", "", "");
     const char *text = served_ask(&r, "GET /metrics", "", "");
     static const struct {
         const char *name;
         double value;
     } cases[] = {
-        {"heterps_http_answers_total{code=\"200\"}", 4},
+        {"heterps_http_answers_total{code=\"200\"}", 6},
         {"heterps_http_answers_total{code=\"404\"}", 2},
         {"heterps_http_answers_total{code=\"500\"}", 0},
         {"heterps_http_connections", 1},
@@ -88,7 +89,7 @@ static void figures_metrics__are_those_of_what_was_asked(void **state)
         {"heterps_batches_total{model=\"two\"}", 3},
         {"heterps_bad_lines_total{model=\"one\"}", 0},
         {"heterps_bad_lines_total{model=\"two\"}", 3},
-        {"heterps_request_duration_seconds_bucket{model=\"one\",le=\"+Inf\"}", 1},
+        {"heterps_request_duration_seconds_bucket{model=\"one\",le=\"+Inf\"}", 3},
         {"heterps_request_duration_seconds_bucket{model=\"two\",le=\"+Inf\"}", 3},
         {"heterps_request_duration_seconds_count{model=\"two\"}", 3},
     };

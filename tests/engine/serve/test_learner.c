@@ -67,7 +67,7 @@ static char *text_of(const char *head, uint64_t first, uint64_t count, size_t *b
 struct answered {
     char text[4096], why[DESK_WHY_BYTES];
     uint64_t bad_count, bad_line;
-    bool is_refused, is_over, has_end;
+    bool is_misplaced, is_over, has_end;
 };
 
 static void sent(struct learner *l, struct answered *a, char *text, size_t bytes, struct ask_wants wants)
@@ -90,7 +90,7 @@ static void answers_take(struct learner *l)
             a->has_end = true;
             a->bad_count = piece->ask->bad_count;
             a->bad_line = piece->ask->bad_line;
-            a->is_refused = piece->ask->is_refused;
+            a->is_misplaced = piece->ask->is_misplaced;
             a->is_over = piece->ask->is_over;
             memcpy(a->why, piece->ask->why, sizeof a->why);
         }
@@ -142,7 +142,7 @@ static void numbers_check(const struct answered *a, uint64_t first, uint32_t cou
     assert_string_equal(a->text, expected);
     assert_int_equal(a->bad_count, bad != 0);
     assert_int_equal(a->bad_line, bad);
-    assert_false(a->is_refused || a->is_over);
+    assert_false(a->is_misplaced || a->is_over);
 }
 
 static uint32_t dropped;
@@ -175,7 +175,7 @@ static void learner__texts__are_numbered_learned_from_and_saved(void **state)
     sent(l, &answered[1], text, bytes, (struct ask_wants){.has_after = true, .after = TRAINED});
     answer_await(l, &answered[1]);
     assert_string_equal(answered[1].text, "");
-    assert_true(answered[1].is_refused);
+    assert_true(answered[1].is_misplaced);
     assert_string_equal(answered[1].why, "expected to follow sequence number 64, found 95 as the last one");
 
     /* What follows ends the batch, and a save has it. */
