@@ -142,7 +142,8 @@ one_lane() {
         launched_same lane 1 tables.bin --set train.lanes=1
 }
 check 'a node of a graph of one lane' one_lane
-check '8 nodes, one lane each' launched_same tables 8 tables.bin
+check '8 nodes, one lane each' launched_same tables 8 tables.bin --set cluster.timeout=40
+check 'which come at once, and none is sent away' silent 'waits for .* before it has greeted'
 check 'who saves at the end alone is warned, once' \
     eval '[ "$(grep -c "no save before the end: if a node is lost, all nodes begin this run again" err)" = 1 ]'
 check 'one lane, many threads that read' launched_same tables 3 tables.bin --lanes 1,7,0 --set train.readers=16
