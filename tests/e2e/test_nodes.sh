@@ -737,6 +737,12 @@ other="error: node 1: it reads other data: its short.tsv has [0-9]* bytes, and t
 none='error: node 1: it evaluates 0 sets of data, and node 0 1: give all nodes the same --eval'
 check 'nothing to evaluate on one of them' pair 1 "$none" 1 "$none" $node --eval test.tsv -- $node
 check 'other data to evaluate' pair 1 "$other" 1 "$other" $node --eval test.tsv -- $node --eval short.tsv
+own_order() { # of a node that has no cache, and would have other lines' examples than the others leave it
+    pair 1 'error: node 1: cache.shuffle = blocks needs all of the data in the cache' \
+        1 'error: cache.shuffle = blocks needs all of the data in the cache' $node --set cache.shuffle=blocks \
+        --set train.epochs=2 --set cache.ram=8MiB -- $node --set cache.shuffle=blocks --set train.epochs=2
+}
+check 'an order of blocks, and a node without a cache' own_order
 bad_line() { # all read all data
     cp data.tsv bad.tsv
     echo 'no line' >>bad.tsv
