@@ -172,6 +172,16 @@ check 'lanes by measurement' by_speed
 check 'a dense model with a server' launched_same dense 3 dense.bin --lanes 4,0,4
 check 'what each says begins with its number, and only the first speaks' says '^\[0\] done  '
 check 'the others are silent' silent '^\[[1-9]\]'
+saved_bytes() { # what all nodes have written
+    launched 0 3 tables.bin --data data.tsv --out sized.model --log json && python3 - <<'PY'
+import json, os
+(e,) = [e for e in map(json.loads, open("out")) if e["event"] == "checkpoint"]
+files = [os.path.getsize("sized.model/" + name) for name in os.listdir("sized.model")]
+print(e, files)
+assert e["bytes"] == sum(files)
+PY
+}
+check 'a save tells the bytes of all nodes' saved_bytes
 
 same_figures() { # GRAPH ARGUMENT...: the JSON log is that of the first node, alone
     runs 0 "$h" "$@" --data data.tsv --eval new=test.tsv --eval old=short.tsv --log json --threads 1 &&
