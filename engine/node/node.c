@@ -19,7 +19,8 @@
 #define PROLOGUE UINT64_C(0x31656c6e2d737068)
 /* Most connections that have not greeted yet, beside those of nodes. */
 #define HALF_OPEN 16u
-/* Of these, most of one host. Nodes that share a host come at once, so there is room for this many of them. */
+/* Of these, most of one host. Nodes that share a host come at once, so there is
+ * room for this many of them. */
 #define SAME_HOST_OPEN 12u
 
 /* --- memory ------------------------------------------------------------------------------------- */

@@ -109,8 +109,8 @@ static void caches_share__order_of_blocks_and_bounds__as_passes_need_it(void **s
     }
 }
 
-/* Without a cache there are no blocks: epochs would come in the order of the files, on several nodes perhaps of
- * one of them alone, and nobody would know. */
+/* Without a cache there are no blocks: epochs would come in the order of the files. On several nodes
+ * perhaps those of one node alone would, and nobody would know. */
 static void caches_share__order_of_blocks_without_a_cache__is_refused(void **state)
 {
     (void)state;
