@@ -824,6 +824,8 @@ check 'launch: too few lanes' launched 1 2 dense.bin --data data.tsv --set train
 check 'launch: says which setting' \
     says 'error: 1 of 2 nodes would have nothing to compute of 1 lane:.*--set train.lanes=2'
 check 'launch: nothing to launch' fails_so 2 'expected the command to launch behind --' launch --local 2
+check 'launch: a verb that is for one node' fails_so 2 'serve does not run on nodes: launch starts train, or a graph' \
+    launch --local 2 -- serve dense.bin --model none
 check 'launch: flags that it gives' fails_so 2 'launch itself gives --rank' launch --local 2 -- dense.bin --rank 1
 
 finish
