@@ -171,8 +171,8 @@ static status process_again(struct launch *l, uint32_t rank, const char *how, bo
 /* Whether the data are a stream: a node that has ended cannot read it again, so all end. */
 static bool is_read_once(const struct launch *l) { return l->data && paths_have_stream(l->data); }
 
-/* The node that has failed first, as a failed node says. Another node's failure, which it has heard of, begins
- * with that node's number; that node may end later. */
+/* The node that has failed first, as a failed node says. The failure of another node, of which it has heard,
+ * begins with that node's number; that node may end later. */
 static uint32_t failed_first(const struct launch *l, uint32_t rank)
 {
     static const char mark[] = "error: node ";
