@@ -40,9 +40,11 @@ void log_warning(const char *format, ...) PRINTF_LIKE(1, 2);
 void log_warnings_take(void (*take)(void *context, const char *warning), void *context);
 /* Tells notices as log_detail, log_info and log_warning do; exists as long as the program. */
 extern const struct notices log_notices;
-/* Writes out what the C library still holds of standard output. IO: a result, of JSON or
- * printed, could not be written there; called when the program ends. UNREAD: standard output is
- * a pipe that nobody reads any more. */
+/* Passes on what another process has said, as it is, to standard output or standard error. */
+void log_pass(int fd, const char *text, size_t bytes);
+/* Writes out what the C library still holds of standard output; called when the program ends. IO: a
+ * result, of JSON, printed or passed on, could not be written there. UNREAD: standard output is a pipe
+ * that nobody reads any more. */
 MUST_USE status log_results_check(void);
 /* "heterps-run: error: …" to standard error; under JSON also {"event":"error","text":…}. */
 void log_error(const char *format, ...) PRINTF_LIKE(1, 2);

@@ -57,7 +57,7 @@ static status sockets_open(struct launch *l)
 static status local_begin(struct launch *l)
 {
     TRY(sockets_open(l));
-    log_info("launch   %u nodes on %u core%s of this machine%s", l->count, l->cores.count,
+    log_info("launch   %u node%s on %u core%s of this machine%s", l->count, l->count == 1 ? "" : "s", l->cores.count,
              l->cores.count == 1 ? "" : "s",
              l->count > l->cores.count ? ", which they share: several have the same one" : "");
     return ST_OK;

@@ -28,11 +28,8 @@ static void line_write(struct launch_stream *s, uint32_t rank, uint32_t bytes)
     uint32_t said = bytes;
     while (said > 0 && (s->line[said - 1] == '\n' || s->line[said - 1] == '\r')) said--;
     snprintf(s->last, sizeof s->last, "%.*s", (int)said, s->line);
-    for (size_t at = 0, end = (size_t)named + bytes; at < end;) {
-        const ssize_t got = write(s->to, whole + at, end - at);
-        if (got < 0 && errno != EINTR) return; /* nobody reads: the training goes on */
-        if (got > 0) at += (size_t)got;
-    }
+    /* If nobody reads, the training goes on; that results are lost is said at the end (log_results_check). */
+    log_pass(s->to, whole, (size_t)named + bytes);
 }
 
 /* Passes on whole lines; a line longer than the room, in pieces. */

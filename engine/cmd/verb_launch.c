@@ -171,6 +171,18 @@ static status process_again(struct launch *l, uint32_t rank, const char *how, bo
 /* Whether the data are a stream: a node that has ended cannot read it again, so all end. */
 static bool is_read_once(const struct launch *l) { return l->data && paths_have_stream(l->data); }
 
+/* The node that has failed first, as a failed node says. The failure of another node, of which it has heard,
+ * begins with that node's number; that node may end later. */
+static uint32_t failed_first(const struct launch *l, uint32_t rank)
+{
+    static const char mark[] = "error: node ";
+    const char *named = strstr(l->process[rank].error.last, mark);
+    if (named == NULL) return rank;
+    char *end;
+    const unsigned long number = strtoul(named + sizeof mark - 1, &end, 10);
+    return strncmp(end, ": ", 2) == 0 && number < l->count ? (uint32_t)number : rank;
+}
+
 static status process_ended(struct launch *l, uint32_t rank, int how)
 {
     char text[LAUNCH_HOW_BYTES];
@@ -194,7 +206,7 @@ static status process_ended(struct launch *l, uint32_t rank, int how)
                     name, text);
     }
     l->failed = WIFEXITED(how) ? WEXITSTATUS(how) : 1;
-    l->failed_rank = (int)rank;
+    l->failed_rank = (int)failed_first(l, rank);
     l->end_ns = clock_ns() + LAUNCH_GRACE_NS;
     return ST_OK;
 }
@@ -380,6 +392,19 @@ static status data_find(struct launch *l)
     return ST_OK;
 }
 
+/* A verb that runs on nodes has flags that say which; of doctor --cluster the node itself takes them. */
+static status verb_check(const struct command_rest *rest)
+{
+    const struct command *verb = command_find(rest->words[0]);
+    bool is_for_nodes = verb == NULL || verb == &command_doctor;
+    for (uint32_t i = 0; verb && i < verb->flag_count; i++) is_for_nodes |= strcmp(verb->flags[i].name, "--nodes") == 0;
+    if (is_for_nodes) return ST_OK;
+    FAIL(USAGE,
+         "%s does not run on nodes: launch starts train, or a graph, eval, predict, export and doctor --cluster; "
+         "leave out launch and --",
+         verb->name);
+}
+
 static status options_check(const struct launch_options *o)
 {
     static const char *const ours[] = {"--nodes", "--rank", "--key-file", "--key-fd", "--listen-fd", "--roster-fd"};
@@ -389,6 +414,7 @@ static status options_check(const struct launch_options *o)
     if (o->rest.count == 0)
         FAIL(USAGE, "expected the command to launch behind --, as in: "
                     "heterps-run launch --local 4 -- graph.bin --data train.tsv");
+    TRY(verb_check(&o->rest));
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         if (launch_flag(&o->rest, ours[i])) FAIL(USAGE, "launch itself gives %s; leave it out", ours[i]);
     if (o->local && launch_flag(&o->rest, "--coordinator"))

@@ -7,8 +7,9 @@
 void member_channel_down(struct member *m, uint32_t channel, uint32_t rank)
 {
     if (channel == MEMBER_NONE) { /* a connection that did not come about */
-        if (!is_first(m) && m->phase != MEMBER_WAITING && m->connect_again_ns == NEVER)
-            m->connect_again_ns = m->now_ns + m->o.timeout_ns / 64;
+        const uint64_t again_ns = m->now_ns + m->o.timeout_ns / 64;
+        if (!is_first(m) && m->phase != MEMBER_WAITING && again_ns < m->connect_again_ns)
+            m->connect_again_ns = again_ns;
         if (!is_first(m) && rank != 0 && m->phase == MEMBER_MESHING) member_missed_tell(m);
         return;
     }

@@ -19,6 +19,9 @@
 #define PROLOGUE UINT64_C(0x31656c6e2d737068)
 /* Most connections that have not greeted yet, beside those of nodes. */
 #define HALF_OPEN 16u
+/* Of these, most of one host. Nodes that share a host come at once, so there is
+ * room for this many of them. */
+#define SAME_HOST_OPEN 12u
 
 /* --- memory ------------------------------------------------------------------------------------- */
 
@@ -34,11 +37,13 @@ static uint32_t queued_max(const struct graph *g)
 
 static struct links_options links_options_of(const struct node_options *o)
 {
-    const uint32_t links = 2 * o->place->count + HALF_OPEN + 8;
+    const uint32_t count = o->place->count, links = 2 * count + HALF_OPEN + 8,
+                   same_host = count < SAME_HOST_OPEN ? count : SAME_HOST_OPEN;
     return (struct links_options){.link_count = links < MEMBER_CHANNELS_MAX ? links : MEMBER_CHANNELS_MAX,
                                   .queued_max = queued_max(o->graph),
                                   .message_bytes_max = UINT32_MAX,
                                   .half_open_max = HALF_OPEN,
+                                  .same_host_max = same_host > LINK_SAME_HOST_MAX ? same_host : 0,
                                   .prologue = PROLOGUE,
                                   .keys = o->key,
                                   .key_count = o->key != NULL};

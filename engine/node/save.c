@@ -348,6 +348,14 @@ static void parts_count(const struct reduce *r, const struct manifest_part *part
     }
 }
 
+/* What the other nodes have written of a save. */
+static uint64_t parts_bytes(const struct reduce *r, const struct manifest_part *parts)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < (r->exchange.node_count - 1) * r->graph->table_count; i++) bytes += parts[i].file.bytes;
+    return bytes;
+}
+
 /* Rank 0's part, of what the others have written. */
 static status whole_save(struct reduce *r, struct model_save_options *o, struct manifest_part *parts, uint64_t *bytes,
                          uint64_t *row_count)
@@ -366,7 +374,9 @@ static status whole_save(struct reduce *r, struct model_save_options *o, struct 
             admission[t] = all[t].count ? &all[t] : store_admission(r->model->store, t);
         o->others = parts;
         o->admission = admission;
+        const uint64_t others_bytes = parts_bytes(r, parts);
         st = reduce_agree(r, failure_is(&full) ? failure_adopt(&full) : model_save(r->model, o, bytes));
+        if (st == ST_OK && bytes) *bytes += others_bytes;
     }
     for (uint32_t t = 0; t < tables; t++) admission_close(&all[t]);
     parts_count(r, parts, row_count);

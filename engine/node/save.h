@@ -21,8 +21,9 @@ MUST_USE status reduce_apart_find(struct reduce *reduce, const char *path);
 /* Which nodes are apart: bit n, node n. Rank 0 knows all, another node itself. */
 uint64_t reduce_apart(const struct reduce *reduce);
 /* Saves the model as it is after the last step into rank 0's directory, to which all nodes write that
- * share it, and keeps `keep` saves there, as model_save. *bytes (or NULL) becomes what rank 0 has
- * written, row_count [table_count] (or NULL) the rows of all nodes in the save. All nodes return the same. */
+ * share it, and keeps `keep` saves there, as model_save. *bytes (or NULL) becomes, on rank 0, what all
+ * nodes have written, row_count [table_count] (or NULL) the rows of all nodes in the save. All nodes
+ * return the same. */
 MUST_USE status reduce_save(struct reduce *reduce, const char *path, uint32_t keep, uint64_t *bytes,
                             uint64_t *row_count);
 /* Loads rank 0's save for this purpose: a node that has it at `path` too loads it there, the others get it

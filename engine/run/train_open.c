@@ -89,6 +89,11 @@ static status caches_share(struct trainer *t, struct data_cache_budget *train)
         .path = settings->cache_path,
         .window = is_again && settings->cache_shuffle == CACHE_BLOCKS ? settings->cache_window : 0,
         .is_bounded = settings->train_steps_max > 0};
+    if (train->window && settings->cache_ram == 0 && settings->cache_ssd == 0)
+        FAIL(INVALID,
+             "cache.shuffle = blocks needs all of the data in the cache, and train.epochs = %" PRIu64
+             " has none; give --set cache.ram=SIZE or cache.ssd=SIZE, or cache.shuffle=none",
+             (uint64_t)settings->train_epochs);
     const uint32_t count = t->eval.sets.count;
     double share[EVAL_SETS_MAX], share_sum = 0;
     for (uint32_t i = 0; i < count; i++) {

@@ -372,7 +372,8 @@ static bool crowd_has_room(const struct links *all, const struct address *peer)
         all_count++;
         same_count += address_same_host(&l->peer, peer);
     }
-    return all_count < all->o.half_open_max && same_count < LINK_SAME_HOST_MAX;
+    const uint32_t same_max = all->o.same_host_max ? all->o.same_host_max : LINK_SAME_HOST_MAX;
+    return all_count < all->o.half_open_max && same_count < same_max;
 }
 
 static void listener_accept(struct links *all, struct listener *listener)

@@ -41,9 +41,10 @@ struct links_options {
     /* Accepted connections that have not greeted yet. Further ones are closed at once, so that the rest of
      * link_count is kept for nodes that are meant to come. */
     uint32_t half_open_max;
-    uint64_t greeting_ns; /* an accepted connection has this long to greet; 0: a second                   */
-    uint64_t spin_ns;     /* links_wait looks this long before it sleeps; 0: it sleeps at once            */
-    uint64_t prologue;    /* of protocol, program, job: both ends of a link have the same                 */
+    uint32_t same_host_max; /* of these, of one host; 0: LINK_SAME_HOST_MAX                               */
+    uint64_t greeting_ns;   /* an accepted connection has this long to greet; 0: a second                   */
+    uint64_t spin_ns;       /* links_wait looks this long before it sleeps; 0: it sleeps at once            */
+    uint64_t prologue;      /* of protocol, program, job: both ends of a link have the same                 */
     /* Links that begin here are sealed by the first key; links that begin at the other end by any of the
      * keys, so that one key can follow another. Kept. */
     const struct secure_key *keys;
@@ -131,7 +132,7 @@ struct link_counts {
     uint64_t sent_count, received_count; /* messages    */
     uint64_t opened_count, lost_count;
     /* connections from outside that came to nothing: */
-    /* closed at once: half_open_max, link_count, or LINK_SAME_HOST_MAX of one host were half open */
+    /* closed at once: half_open_max, link_count, or same_host_max of one host were half open */
     uint64_t crowded_count;
     uint64_t late_count;    /* did not greet in time                                                        */
     uint64_t garbage_count; /* greeted with something else, or ended before                                  */

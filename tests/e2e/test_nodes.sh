@@ -142,7 +142,8 @@ one_lane() {
         launched_same lane 1 tables.bin --set train.lanes=1
 }
 check 'a node of a graph of one lane' one_lane
-check '8 nodes, one lane each' launched_same tables 8 tables.bin
+check '8 nodes, one lane each' launched_same tables 8 tables.bin --set cluster.timeout=40
+check 'which come at once, and none is sent away' silent 'waits for .* before it has greeted'
 check 'who saves at the end alone is warned, once' \
     eval '[ "$(grep -c "no save before the end: if a node is lost, all nodes begin this run again" err)" = 1 ]'
 check 'one lane, many threads that read' launched_same tables 3 tables.bin --lanes 1,7,0 --set train.readers=16
@@ -171,6 +172,16 @@ check 'lanes by measurement' by_speed
 check 'a dense model with a server' launched_same dense 3 dense.bin --lanes 4,0,4
 check 'what each says begins with its number, and only the first speaks' says '^\[0\] done  '
 check 'the others are silent' silent '^\[[1-9]\]'
+saved_bytes() { # what all nodes have written
+    launched 0 3 tables.bin --data data.tsv --out sized.model --log json && python3 - <<'PY'
+import json, os
+(e,) = [e for e in map(json.loads, open("out")) if e["event"] == "checkpoint"]
+files = [os.path.getsize("sized.model/" + name) for name in os.listdir("sized.model")]
+print(e, files)
+assert e["bytes"] == sum(files)
+PY
+}
+check 'a save tells the bytes of all nodes' saved_bytes
 
 same_figures() { # GRAPH ARGUMENT...: the JSON log is that of the first node, alone
     runs 0 "$h" "$@" --data data.tsv --eval new=test.tsv --eval old=short.tsv --log json --threads 1 &&
@@ -736,6 +747,12 @@ other="error: node 1: it reads other data: its short.tsv has [0-9]* bytes, and t
 none='error: node 1: it evaluates 0 sets of data, and node 0 1: give all nodes the same --eval'
 check 'nothing to evaluate on one of them' pair 1 "$none" 1 "$none" $node --eval test.tsv -- $node
 check 'other data to evaluate' pair 1 "$other" 1 "$other" $node --eval test.tsv -- $node --eval short.tsv
+own_order() { # of a node that has no cache, and would have other lines' examples than the others leave it
+    pair 1 'error: node 1: cache.shuffle = blocks needs all of the data in the cache' \
+        1 'error: cache.shuffle = blocks needs all of the data in the cache' $node --set cache.shuffle=blocks \
+        --set train.epochs=2 --set cache.ram=8MiB -- $node --set cache.shuffle=blocks --set train.epochs=2
+}
+check 'an order of blocks, and a node without a cache' own_order
 bad_line() { # all read all data
     cp data.tsv bad.tsv
     echo 'no line' >>bad.tsv
@@ -807,6 +824,8 @@ check 'launch: too few lanes' launched 1 2 dense.bin --data data.tsv --set train
 check 'launch: says which setting' \
     says 'error: 1 of 2 nodes would have nothing to compute of 1 lane:.*--set train.lanes=2'
 check 'launch: nothing to launch' fails_so 2 'expected the command to launch behind --' launch --local 2
+check 'launch: a verb that is for one node' fails_so 2 'serve does not run on nodes: launch starts train, or a graph' \
+    launch --local 2 -- serve dense.bin --model none
 check 'launch: flags that it gives' fails_so 2 'launch itself gives --rank' launch --local 2 -- dense.bin --rank 1
 
 finish

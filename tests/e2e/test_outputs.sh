@@ -92,6 +92,16 @@ eval_full() {
     [ $? = 1 ] && grep -q 'error: .*standard output' "$folder/err"
 }
 check 'eval to a full disk: an error' eval_full
+launched_full() { # what node 0 says to launch, launch cannot write
+    for verb in predict eval; do
+        "$HETERPS" launch --local 1 -- $verb "$graph" --model "$model" --data "$data" -q >/dev/full \
+            2>"$folder/err" </dev/null
+        got=$?
+        [ $got = 1 ] && grep -q 'error: standard output: results could not be written: No space' "$folder/err" ||
+            { echo "$verb: exit status $got"; cat "$folder/err"; return 1; }
+    done
+}
+check 'the same of nodes that launch has started' launched_full
 check 'plan-memory: the plan goes to standard output' \
     is_result '^memory   .* planned: ' plan-memory "$graph" --data "$data"
 keeps_nothing() { # without --out it says so, at the start and at the end

@@ -57,6 +57,14 @@ static void become_early(struct launch *l, uint32_t rank, bool is_again)
     usleep(rank == 1 ? 100000 : 400000);
     _exit(0);
 }
+/* Node 0 fails, and ends behind node 1, which has heard of it. */
+static void become_told(struct launch *l, uint32_t rank, bool is_again)
+{
+    (void)l, (void)is_again;
+    if (rank == 0) usleep(300000);
+    dprintf(STDERR_FILENO, "heterps-run: error: %sthe disk is full\n", rank == 1 ? "node 0: " : "");
+    _exit(1);
+}
 static void tell(struct launch *l, uint32_t rank, int signal) { (void)kill(l->process[rank].pid, signal); }
 static enum launch_end ended(struct launch *l, uint32_t rank, int how, char *text)
 {
@@ -71,18 +79,25 @@ static void name(const struct launch *l, uint32_t rank, char *text)
     snprintf(text, LAUNCH_NAME_BYTES, "node %u", rank);
 }
 
-/* Two nodes by a way; what they have been started. */
-static void nodes_run(void (*become)(struct launch *, uint32_t, bool), uint32_t first_starts, uint32_t other_starts)
+/* Two nodes by a way. */
+static struct launch *nodes_of(const struct launch_way *way)
 {
-    const struct launch_way way = {begin, prepare, become, tell, ended, name};
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(shared != MAP_FAILED);
     struct launch *l = calloc(1, sizeof *l);
     assert_non_null(l);
-    l->way = &way;
+    l->way = way;
     l->count = 2;
     for (uint32_t r = 0; r < MEMBER_NODES_MAX; r++)
         l->process[r] = (struct launch_process){.listen_fd = -1, .order_fd = -1, .out.from = -1, .error.from = -1};
+    return l;
+}
+
+/* They are right; how often they have been started. */
+static void nodes_run(void (*become)(struct launch *, uint32_t, bool), uint32_t first_starts, uint32_t other_starts)
+{
+    const struct launch_way way = {begin, prepare, become, tell, ended, name};
+    struct launch *l = nodes_of(&way);
     assert_int_equal(all_run(l), ST_OK);
     assert_true(l->is_complete);
     assert_int_equal(atomic_load(&shared->starts[0]), first_starts);
@@ -102,11 +117,22 @@ static void all_run__node_0_lost_while_others_go_on__they_are_left_alone(void **
     nodes_run(become_early, 2, 1);
 }
 
+static void all_run__a_node_tells_of_another_ones_failure__that_one_is_named(void **state)
+{
+    (void)state;
+    const struct launch_way way = {begin, prepare, become_told, tell, ended, name};
+    struct launch *l = nodes_of(&way);
+    assert_int_equal(all_run(l), ST_SYSTEM);
+    assert_string_equal(status_message(), "node 0 has failed, and with it the job");
+    free(l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_run__node_0_lost_behind_the_others_end__all_start_again),
         cmocka_unit_test(all_run__node_0_lost_while_others_go_on__they_are_left_alone),
+        cmocka_unit_test(all_run__a_node_tells_of_another_ones_failure__that_one_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -779,6 +779,28 @@ static bool beat_is_heard(void)
     return process[0].rank == 0 && has_waits && has_steps && m->waits_of[2] == 0 && m->steps[2] == 7;
 }
 
+/* Nodes of one host come at once, and some are sent away: a node asks again soon, not when it would ask again
+ * anyway. */
+static bool sent_away_asks_again(void)
+{
+    world_clear(1);
+    scene = SCENE_CALM;
+    nodes = minimum = 3;
+    for (uint32_t r = 0; r < nodes; r++) add(MS * r, W_LAUNCH)->rank = r;
+    while (heap_count && (process_count < 3 || process[2].member->phase != MEMBER_MESHING)) {
+        struct item item = take();
+        now_ns = item.at_ns;
+        item_run_or_wait(&item);
+    }
+    struct member *m = process[2].member;
+    const struct member_event down = {.kind = EVENT_DOWN, .channel = MEMBER_NONE, .rank = 1};
+    bool is_soon = process[2].rank == 2 && m->phase == MEMBER_MESHING;
+    member_step(m, &down, now_ns);
+    is_soon &= m->connect_again_ns <= now_ns + m->o.timeout_ns / 64;
+    for (uint32_t i = 0; i < heap_count; i++) free(heap[i].frame);
+    return is_soon;
+}
+
 static const char *const scene_names[SCENE_COUNT] = {
     "",
     "nothing happens: one generation, and all end with 0",
@@ -829,6 +851,10 @@ int main(int count, char **arguments)
         printf("%s %d - a beat of fewer steps than are known says for whom it waits\n", is_right ? "ok" : "not ok",
                PLANT_COUNT + (int)SCENE_COUNT);
         failures += !is_right;
+        const bool is_soon = sent_away_asks_again();
+        printf("%s %d - a node that is sent away while nodes meet asks again soon\n", is_soon ? "ok" : "not ok",
+               PLANT_COUNT + (int)SCENE_COUNT + 1);
+        failures += !is_soon;
     }
     for (uint32_t p = 0; p < PROCESSES_MAX; p++) free(process[p].member);
     free(heap);

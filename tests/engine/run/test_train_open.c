@@ -109,6 +109,21 @@ static void caches_share__order_of_blocks_and_bounds__as_passes_need_it(void **s
     }
 }
 
+/* Without a cache there are no blocks: epochs would come in the order of the files. On several nodes
+ * perhaps those of one node alone would, and nobody would know. */
+static void caches_share__order_of_blocks_without_a_cache__is_refused(void **state)
+{
+    (void)state;
+    struct data_cache_budget train;
+    begin();
+    settings->cache_ram = settings->cache_ssd = 0;
+    assert_int_equal(caches_share(&t, &train), ST_INVALID);
+    assert_non_null(
+        strstr(status_message(), "blocks needs all of the data in the cache, and train.epochs = 3 has none"));
+    settings->train_epochs = 1;
+    assert_int_equal(caches_share(&t, &train), ST_OK);
+}
+
 /* Which lines a set reads: those held out where it is the training data themselves. */
 static void caches_share__held_out_lines__are_those_of_the_set(void **state)
 {
@@ -129,6 +144,7 @@ int main(void)
         cmocka_unit_test(caches_share__several_passes_and_evaluations__each_has_its_part),
         cmocka_unit_test(caches_share__read_once__needs_no_memory),
         cmocka_unit_test(caches_share__order_of_blocks_and_bounds__as_passes_need_it),
+        cmocka_unit_test(caches_share__order_of_blocks_without_a_cache__is_refused),
         cmocka_unit_test(caches_share__held_out_lines__are_those_of_the_set),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;

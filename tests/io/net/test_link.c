@@ -550,6 +550,26 @@ static void link__hostile_connections__are_counted_and_harm_nobody(void **state)
     }
 }
 
+/* Of one host as many are waited for as the caller says. */
+static void link__half_open_of_one_host__are_as_many_as_the_options_say(void **state)
+{
+    (void)state;
+    struct links_options o = rig_options();
+    struct address any, bound;
+    struct end b;
+    int fd[6];
+    o.same_host_max = 5;
+    end_open(&b, &o);
+    assert_ok(address_parse(&any, "127.0.0.1:0", 0));
+    assert_ok(links_listen(b.links, &any, &bound));
+    for (uint32_t i = 0; i < 6; i++) fd[i] = rig_socket(&b, &bound);
+    assert_true(rig_is_closed(fd[5], &b));
+    assert_int_equal(links_counts(b.links)->crowded_count, 1);
+    for (uint32_t i = 0; i < 6; i++) close(fd[i]);
+    RIG_UNTIL(&b, (struct end *)NULL, links_counts(b.links)->garbage_count == 5);
+    end_close(&b);
+}
+
 /* Of all hosts together half_open_max are waited for. */
 static void link__half_open_of_many_hosts__are_bounded(void **state)
 {
@@ -702,6 +722,7 @@ int main(void)
         cmocka_unit_test(link_connect__nobody_there__says_so),
         cmocka_unit_test(link__other_job__is_refused),
         cmocka_unit_test(link__hostile_connections__are_counted_and_harm_nobody),
+        cmocka_unit_test(link__half_open_of_one_host__are_as_many_as_the_options_say),
         cmocka_unit_test(link__half_open_of_many_hosts__are_bounded),
         cmocka_unit_test(link__silent_connection__is_let_go_in_time),
         cmocka_unit_test(links_wake__by_another_thread__wait_returns),
