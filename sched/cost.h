@@ -237,7 +237,7 @@ struct cost_result {
 /* No plan that can be placed is as far from feasible as this, however slow it is. */
 #define COST_UNPLACEABLE 1e6
 /* How many times as long as the asked throughput allows the slowest stage takes; from a tenth of COST_UNPLACEABLE on
- * a figure that grows ever more slowly, and stays 1 below that. */
+ * a figure that grows ever more slowly, up to COST_UNPLACEABLE - 1. */
 double cost_slowness(const struct cost_model *model, double tau);
 /* Throughput and cost of stages whose k are set; of what binds, limiting_stage alone is set. */
 struct cost_result cost_of(const struct cost_model *model, const struct cost_stage *stages, uint32_t count);
