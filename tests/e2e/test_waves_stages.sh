@@ -127,7 +127,8 @@ told() { # of a graph for bsp, the last line has all settings that its training 
     runs 0 "$h" compile tables.cfg -o steps.bin --set train.batch=64 --set train.micro=32 --set train.lanes=2 &&
         runs 0 "$h" plan steps.bin --cluster two.cfg --data data.tsv --workers ed --placement local --in-flight 2 \
             -o planned.json && sed -n 's/^plan .*; give //p' out >told && grep -q 'lanes=1$' told &&
-        runs 0 timeout -k 5 60 "$h" launch --local 4 -- steps.bin --data data.tsv --plan planned.json --share $(cat told) &&
+        runs 0 timeout -k 5 60 "$h" launch --local 4 -- steps.bin --data data.tsv --plan planned.json --share \
+            $(cat told) &&
         says 'batch 32 in micro-batches of 32'
 }
 check 'plan --workers of a graph for bsp: trained with the settings that it tells' told

@@ -348,8 +348,8 @@ static void provision_exact__limits_without_measure__ends_soon(void **state)
     printf("20 layers: at most %.3g s\n", slowest);
 }
 
-/* However far the goal is out of reach: a plan that reaches something is nearer than one that has no unit for a
- * stage, and of two the faster one. */
+/* However far the goal is out of reach: a plan that reaches something is nearer than one that has no unit
+ * for a stage, and of two the faster one. */
 static void provision_exact__goal_far_out_of_reach__comes_before_no_units(void **state)
 {
     (void)state;
