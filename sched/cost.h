@@ -225,8 +225,8 @@ struct cost_result {
     /* examples/s; not feasible: the greatest that the limits allow;
      * 0: there is not even one unit for each stage */
     double throughput;
-    /* To be minimised: the cost, or model->penalty times the distance from feasible, which is 1 + cost_slowness,
-     * and for a throughput of 0 more than COST_UNPLACEABLE. */
+    /* To be minimised: the cost, or model->penalty times the distance from feasible: 1 + cost_slowness;
+     * for a throughput of 0 more than COST_UNPLACEABLE. */
     double score;
     /* not feasible: what binds */
     uint32_t limiting_stage; /* the slowest                                                   */
