@@ -215,6 +215,12 @@ uint32_t cost_stages(const struct cost_model *m, const type_index *types, struct
     return count;
 }
 
+double cost_slowness(const struct cost_model *m, double tau)
+{
+    const double ratio = isinf(m->tau_max) ? 1 : tau / m->tau_max, most = COST_UNPLACEABLE - 1, bend = most / 10;
+    return ratio <= bend ? ratio : most - (most - bend) * (bend / ratio);
+}
+
 struct cost_result cost_of(const struct cost_model *m, const struct cost_stage *stages, uint32_t count)
 {
     struct cost_result r = {0};
@@ -238,6 +244,6 @@ struct cost_result cost_of(const struct cost_model *m, const struct cost_stage *
     r.is_feasible = is_within && tau <= m->tau_max;
     r.throughput = 1 / tau;
     r.cost = m->usd_per_rate * tau * rate;
-    r.score = r.is_feasible ? r.cost : m->penalty * (1 + (isinf(m->tau_max) ? 1 : tau / m->tau_max));
+    r.score = r.is_feasible ? r.cost : m->penalty * (1 + cost_slowness(m, tau));
     return r;
 }

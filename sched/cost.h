@@ -225,7 +225,9 @@ struct cost_result {
     /* examples/s; not feasible: the greatest that the limits allow;
      * 0: there is not even one unit for each stage */
     double throughput;
-    double score; /* to be minimised: the cost, or model->penalty times the distance from feasible */
+    /* To be minimised: the cost, or model->penalty times the distance from feasible: 1 + cost_slowness;
+     * for a throughput of 0 more than COST_UNPLACEABLE. */
+    double score;
     /* not feasible: what binds */
     uint32_t limiting_stage; /* the slowest                                                   */
     bool is_limit_reached;   /* its type has no further unit; else more units would not help  */
@@ -233,6 +235,11 @@ struct cost_result {
     uint32_t node;
     enum cost_misplaced misplaced; /* throughput 0: why a run refuses the plan */
 };
+/* No plan that can be placed is as far from feasible as this, however slow it is. */
+#define COST_UNPLACEABLE 1e6
+/* How many times as long as the asked throughput allows the slowest stage takes; beyond a tenth of
+ * COST_UNPLACEABLE, a figure that grows ever more slowly, up to COST_UNPLACEABLE - 1. */
+double cost_slowness(const struct cost_model *model, double tau);
 /* Throughput and cost of stages whose k are set; of what binds, limiting_stage alone is set. */
 struct cost_result cost_of(const struct cost_model *model, const struct cost_stage *stages, uint32_t count);
 

@@ -123,6 +123,8 @@ char *explain_infeasible_text(const struct cost_model *m, const struct solution 
     struct text t = text_begin(buffer, bytes);
     if (solution->stage_count == 0)
         text_add(&t, "%s has proposed no plan", solution->method);
+    else if (solution->measured > 0)
+        solution_tried_text(solution, buffer, bytes);
     else
         infeasible_add(&t, m, &solution->result, solution->stages);
     return buffer;

@@ -265,6 +265,10 @@ static status layer_read(struct instance *instance, const struct json_part *part
     TRY(json_part_real(part, "in_bytes", JSON_REQUIRED, 0, RESOURCE_FIGURE_MAX, &layer->in_bytes));
     TRY(json_part_real(part, "weight_bytes", JSON_REQUIRED, 0, RESOURCE_FIGURE_MAX, &layer->weight_bytes));
     TRY(json_part_real(part, "cut_bytes", JSON_OPTIONAL, 0, RESOURCE_FIGURE_MAX, &layer->cut_bytes));
+    const bool may_cross = instance->nodes && instance->nodes->count > 1 && l + 1 < instance->layer_count;
+    if (may_cross && !(layer->cut_bytes > 0))
+        return json_part_wrong(part, "cut_bytes", json_object_get(part->object, "cut_bytes"),
+                               "the bytes of an example across the cut after the layer, above 0, as there are nodes");
     TRY(json_part_u32(part, "tied_before", JSON_OPTIONAL, 0, l, &layer->tied_before));
     TRY(json_part_u32(part, "tied_behind", JSON_OPTIONAL, 0, instance->layer_count - 1 - l, &layer->tied_behind));
     layer->dense_bytes = layer->weight_bytes;

@@ -22,7 +22,8 @@
  *
  * "overlaps": false, and the last three lines with a link from each node to each other and "node": 0 or
  * "nodes": [0, 1] of each type, are of the format "heterps-instance-2", so that a program that does not
- * know them refuses the file; one that knows "node" alone refuses "nodes".
+ * know them refuses the file; one that knows "node" alone refuses "nodes". With several nodes each layer but
+ * the last needs "cut_bytes".
  *
  * Source: HeterPS, section 4.1, Table 1, with the units of the corrected reading: oct and odt are seconds for
  * B_o examples on one unit; a share alpha of oct and a share beta of odt divide among k units. Unknown keys

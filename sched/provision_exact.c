@@ -30,12 +30,12 @@ static struct cost_result unplaceable(const struct cost_model *m, const struct c
         if (missing++ == 0) r.limiting_stage = s;
     }
     if (missing == 0) missing = cost_misplaced(m, stages, count, &r.misplaced);
-    r.score = missing ? m->penalty * (1e6 + missing) : 0;
+    r.score = missing ? m->penalty * (COST_UNPLACEABLE + missing) : 0;
     const double lack = missing ? 0 : cost_memory_lack(m, stages, count, &r.node);
     if (lack > 0) {
         while (!(cost_nodes(m, stages[r.limiting_stage].type) >> r.node & 1)) r.limiting_stage++;
         r.is_memory_short = true;
-        r.score = m->penalty * (1e6 + lack / m->node_memory[r.node] / (1 + lack / m->node_memory[r.node]));
+        r.score = m->penalty * (COST_UNPLACEABLE + lack / (m->node_memory[r.node] + lack));
     }
     return r;
 }

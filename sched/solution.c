@@ -24,13 +24,28 @@ static void stage_text(const struct instance *instance, const struct cost_stage 
         snprintf(buffer, bytes, "%s..%s", first, last);
 }
 
+char *solution_tried_text(const struct solution *s, char *buffer, size_t bytes)
+{
+    snprintf(buffer, bytes,
+             "the best plan that was tried reaches %.6g examples/s of %.6g asked, without the time that it waited for "
+             "processors; predicted were %.6g",
+             solution_rate(s), s->instance->throughput_limit, solution_predicted(s));
+    return buffer;
+}
+
 char *solution_infeasible_text(const struct solution *s, char *buffer, size_t bytes)
 {
     const struct instance *instance = s->instance;
+    int used;
     if (bytes > 0) buffer[0] = 0;
     if (s->result.is_feasible) return buffer;
     if (s->stage_count == 0) {
         snprintf(buffer, bytes, "infeasible: %s has proposed no plan", s->method);
+        return buffer;
+    }
+    if (s->measured > 0) { /* which is why it is infeasible, whatever was predicted */
+        used = snprintf(buffer, bytes, "infeasible: ");
+        if (used > 0 && (size_t)used < bytes) solution_tried_text(s, buffer + used, bytes - (size_t)used);
         return buffer;
     }
     const struct cost_stage *stage = &s->stages[s->result.limiting_stage];

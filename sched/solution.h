@@ -85,6 +85,9 @@ MUST_USE status solve(const struct instance *instance, const struct solve_option
 MUST_USE status solve_types(const struct instance *instance, const type_index *types, const char *method,
                             struct solution *solution);
 void solution_free(struct solution *solution);
+/* "the best plan that was tried reaches 8200 examples/s of 9121 asked, …", of a solution with what was
+ * measured. */
+char *solution_tried_text(const struct solution *solution, char *buffer, size_t bytes);
 /* "infeasible: at most 8,200 examples/s of 9,121 asked: stage fc0..fc3 on gpu1 has all its 16 units",
  * or "" for a feasible solution. */
 char *solution_infeasible_text(const struct solution *solution, char *buffer, size_t bytes);

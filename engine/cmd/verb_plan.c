@@ -482,15 +482,14 @@ static status results_write(const struct plan_flags *f, const struct solution *s
     FAIL(INFEASIBLE, "%s", solution_infeasible_text(chosen, text, sizeof text));
 }
 
-/* A trial is a training of one node, with its units of a type. */
+/* A trial is a training of one node, without links. */
 static status trial_check(const struct plan_flags *f, const struct instance *instance)
 {
-    for (uint32_t t = 0; t < instance->type_count && f->try_seconds > 0; t++) {
-        const struct resource_type *type = &instance->types[t].resource;
-        if (resource_node_count(type) > 1)
-            FAIL(USAGE, "--try trains on this machine alone, and type %s lies on %u nodes; launch a plan to measure it",
-                 type->name, resource_node_count(type));
-    }
+    uint64_t nodes = 0;
+    for (uint32_t t = 0; t < instance->type_count; t++) nodes |= instance->types[t].resource.nodes;
+    if (f->try_seconds > 0 && (nodes & (nodes - 1)) != 0)
+        FAIL(USAGE, "--try trains on this machine alone, and the types lie on %d nodes; launch a plan to measure it",
+             __builtin_popcountll(nodes));
     return ST_OK;
 }
 

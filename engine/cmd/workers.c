@@ -273,8 +273,15 @@ static void plan_print(const struct subject *s, const struct proposal *p, const 
         if (workers > 1) printf(" to %u", first + workers - 1);
         printf(" on %s", s->cluster.nodes[cut->stages[q].node].name);
     }
-    printf("; give --set train.sync=wsp --set train.in_flight=%u --set train.clock_distance=%u\n", p->options.in_flight,
+    printf("; give --set train.sync=wsp --set train.in_flight=%u --set train.clock_distance=%u", p->options.in_flight,
            p->options.distance);
+    /* Under wsp a minibatch is a batch of one micro-batch, in one lane. */
+    const struct graph_header *graph = s->planner.graph.header;
+    const uint32_t batch = (uint32_t)s->model.batch;
+    if (graph && (graph->batch != batch || graph->micro != batch))
+        printf(" --set train.batch=%u --set train.micro=%u", batch, batch);
+    if (graph && graph->lanes != 1) printf(" --set train.lanes=1");
+    printf("\n");
 }
 
 /* Tells the best proposal, or why there is none. */

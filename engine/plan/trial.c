@@ -236,14 +236,8 @@ static status merged_add(struct solution *solutions, uint32_t *count, uint32_t m
 
 /* --- the best --------------------------------------------------------------------------------------- */
 
-/* USD an hour. */
-static double price_of(const struct solution *solution)
-{
-    double price = 0;
-    for (uint32_t i = 0; i < solution->stage_count; i++)
-        price += solution->stages[i].k * solution->instance->types[solution->stages[i].type].resource.price_per_hour;
-    return price;
-}
+/* Of units and nodes: in proportion to USD an hour. */
+static double price_of(const struct solution *of) { return of->result.cost * of->result.throughput; }
 
 /* Plans that reach the goal come first, by cost, then by speed; then all others, by speed. */
 static bool is_better(const struct solution *a, const struct solution *b, double goal)
@@ -273,6 +267,7 @@ static void best_to_front(const struct trial_options *o, struct solution *soluti
     memmove(&solutions[1], &solutions[0], best * sizeof *solutions);
     solutions[0] = front;
     solutions[0].result.is_feasible = solution_rate(&front) >= goal;
+    if (!solutions[0].result.is_feasible) solutions[0].is_proven = false; /* which was a proof of predictions */
 }
 
 /* Examples a second below which a plan is not tried. */

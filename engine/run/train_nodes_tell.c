@@ -1,5 +1,6 @@
 /* Tells at the end what each node of a training has done: the others send their
  * accounts to node 0, which prints all. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +20,8 @@ struct account {
     bool is_worker;  /* it has minibatches of its own, and no lanes */
     uint64_t stages; /* where nodes have stages: bit s: it has stage s; stages from 64 on are not told */
     uint64_t wall_ns, worker_count, busy_ns[WORK_COUNT], reading_ns, sent_bytes, rows, asked_rows, early_rows;
-    double least_a_step; /* the least bytes that it has to send */
+    uint64_t local_max, global_max; /* of a worker: updates that a minibatch has missed at one of its stages */
+    double least_a_step;            /* the least bytes that it has to send */
     struct reduce_rounds rounds;
 };
 
@@ -47,6 +49,8 @@ static struct account own_account(const struct trainer *t, struct reduce *reduce
     a.worker_count = times.worker_count;
     memcpy(a.busy_ns, times.busy_ns, sizeof a.busy_ns);
     a.reading_ns = figures.read_ns + figures.prepare_ns;
+    a.local_max = figures.staleness.local_max;
+    a.global_max = figures.staleness.global_max;
     for (uint32_t s = 0; x->stages && s < x->stages->count && s < 64; s++)
         a.stages |= (uint64_t)(exchange_stage_lanes(x->stages, s, x->rank).count > 0) << s;
     for (uint32_t i = 0; i < t->graph->table_count; i++) a.rows += reduce_own_rows(reduce)[i];
@@ -161,9 +165,23 @@ static void table_event(const struct account *all, uint32_t count, uint64_t step
         log_event_u64("rows", a->rows);
         log_event_u64("asked_rows", a->asked_rows);
         log_event_u64("early_rows", a->early_rows);
+        if (a->is_worker) log_event_u64("local_max", a->local_max), log_event_u64("global_max", a->global_max);
         log_event_close();
     }
     log_event_close_array();
+}
+
+/* Node 0 has told what its own minibatches have missed. */
+static void staleness_print(const struct account *all, uint32_t count)
+{
+    uint64_t local_max = 0, global_max = 0;
+    for (uint32_t n = 0; n < count; n++) {
+        if (all[n].local_max > local_max) local_max = all[n].local_max;
+        if (all[n].global_max > global_max) global_max = all[n].global_max;
+    }
+    log_info("nodes    of the minibatches of all nodes: own updates missing: most %" PRIu64
+             "; of other workers: most %" PRIu64,
+             local_max, global_max);
 }
 
 /* Prints all nodes' accounts, on node 0. */
@@ -182,6 +200,7 @@ static void accounts_tell(const struct trainer *t, uint32_t count, uint64_t step
     table_event(all, count, steps);
     log_event_end();
     table_print(all, count, steps);
+    if (all[0].is_worker) staleness_print(all, count);
     if (rows == 0 || count == 1 || all[0].stages || all[0].is_worker) return;
     log_info(
         "nodes    the node with the most rows has %.2f times the mean; the node asked for the most rows, %.2f times",

@@ -11,6 +11,11 @@
 status workers_cluster_of(struct workers_cluster *to, const struct cluster *cluster)
 {
     *to = (struct workers_cluster){.inside = INFINITY, .between = INFINITY};
+    if (cluster->nodes != NULL)
+        FAIL(INVALID,
+             "%s: expected per_node and network_bandwidth of the types, by which virtual workers are planned, found "
+             "nodes: leave out all [node] and [link] sections, and the keys node and nodes",
+             cluster->path);
     for (uint32_t t = 0; t < cluster->type_count; t++) {
         const struct cluster_type *type = &cluster->types[t];
         const char *name = type->resource.name;

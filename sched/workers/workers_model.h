@@ -38,8 +38,8 @@ struct workers_cluster {
 };
 
 /* The nodes of a cluster's text: a type with more units than per_node makes several nodes; the slowest
- * declared ways count for all. INVALID, with file and line: memory or rates are not given; INFEASIBLE:
- * more nodes than WORKERS_NODES_MAX. */
+ * declared ways count for all. INVALID, with file and line: memory or rates are not given, or the text has
+ * nodes of its own; INFEASIBLE: more nodes than WORKERS_NODES_MAX. */
 MUST_USE status workers_cluster_of(struct workers_cluster *to, const struct cluster *cluster);
 
 struct workers_model {

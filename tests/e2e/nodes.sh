@@ -114,6 +114,9 @@ events = [json.loads(line) for line in open("many.log")]
 s = [e for e in events if e["event"] == "done"][-1]["staleness"]
 print(s)
 assert s["local_bound"] == 1 and s["global_bound"] == 4 and 0 < s["global_max"] <= 4 and s["local_max"] <= 1
+each = [e for e in events if e["event"] == "nodes"][-1]["each"]
+assert each[0]["local_max"] == s["local_max"] and each[0]["global_max"] == s["global_max"]
+assert all(e["local_max"] <= 1 and e["global_max"] <= 4 for e in each), each
 assert len([e for e in events if e["event"] == "checkpoint"]) >= 3
 assert [e for e in events if e["event"] == "eval"][-1]["auc"] == float(sys.argv[1]) > 0.52
 PYTHON

@@ -95,7 +95,10 @@ refused() {
     fails_so 1 'nodes.cfg:1: \[type worker\]: expected at most as many nodes as a step has lanes, 1, found 2' \
         plan skew.bin --data data.tsv --cluster nodes.cfg --set train.lanes=1 &&
         runs 2 "$h" plan skew.bin --data data.tsv --cluster nodes.cfg --try 1 &&
-        grep -q 'error: --try trains on this machine alone, and type worker lies on 2 nodes' err &&
+        grep -q 'error: --try trains on this machine alone, and the types lie on 3 nodes' err &&
+        sed 's/^nodes = a, b/node = a/' nodes.cfg >apart.cfg &&
+        runs 2 "$h" plan skew.bin --data data.tsv --cluster apart.cfg --try 1 &&
+        grep -q 'error: --try trains on this machine alone, and the types lie on 2 nodes' err &&
         fails_so 2 'nodes.cfg: its types lie on nodes: make a plan by .heterps-run plan' \
             skew.bin --data data.tsv --cluster nodes.cfg
 }

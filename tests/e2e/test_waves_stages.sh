@@ -59,7 +59,9 @@ alone() { # one minibatch at a time
     set -- dense.bin --data data.tsv --share --set train.in_flight=1 --set train.clock_distance=0
     runs 0 timeout -k 5 60 "$h" launch --local 2 -- "$@" --plan one.json --out alone.model &&
         says 'nodes    1 workers, on the nodes that the plan gives their stages' &&
-        says 'nodes       1        0 ' && trains same "$@" --plan same.json &&
+        says 'nodes       1        0 ' &&
+        says 'of the minibatches of all nodes: own updates missing: most 0; of other workers: most 0' &&
+        trains same "$@" --plan same.json &&
         exported dense.bin alone.model alone && same_bytes alone same
 }
 check 'one worker on two nodes: the bytes of the same stages on one node' alone
@@ -123,6 +125,15 @@ planned() { # NODES CLUSTER ALLOCATION
         is_at planned.model $steps
 }
 check 'plan --workers ed: two workers of two nodes, trained' planned 4 two ed
+told() { # of a graph for bsp, the last line has all settings that its training needs
+    runs 0 "$h" compile tables.cfg -o steps.bin --set train.batch=64 --set train.micro=32 --set train.lanes=2 &&
+        runs 0 "$h" plan steps.bin --cluster two.cfg --data data.tsv --workers ed --placement local --in-flight 2 \
+            -o planned.json && sed -n 's/^plan .*; give //p' out >told && grep -q 'lanes=1$' told &&
+        runs 0 timeout -k 5 60 "$h" launch --local 4 -- steps.bin --data data.tsv --plan planned.json --share \
+            $(cat told) &&
+        says 'batch 32 in micro-batches of 32'
+}
+check 'plan --workers of a graph for bsp: trained with the settings that it tells' told
 check 'plan --workers np: the cards of one node, a worker, trained' planned 2 one np
 
 refused() { # N PLAN PATTERN

@@ -485,12 +485,15 @@ static void nodes_apply__cannot_be__says_why(void **state)
 }
 
 static const char json_text[] =
-    "{\"format\": \"heterps-instance-2\", \"L\": 1, \"T\": 3, \"B_o\": 256, \"M\": 1000, \"epochs\": 1, "
+    "{\"format\": \"heterps-instance-2\", \"L\": 2, \"T\": 3, \"B_o\": 256, \"M\": 1000, \"epochs\": 1, "
     "\"throughput_limit\": 0, \"types\": [{\"name\": \"a\", \"price_per_hour\": 1, \"limit\": 2, \"node\": 1}, "
     "{\"name\": \"b\", \"price_per_hour\": 1, \"limit\": 2, \"node\": 0, \"overlaps\": false}, "
     "{\"name\": \"c\", \"price_per_hour\": 1, \"nodes\": [0, 1], \"limit\": 2}], "
     "\"layers\": [{\"name\": \"x\", \"type\": \"fc\", \"in_bytes\": 1, \"weight_bytes\": 4, \"dense_bytes\": 3, "
+    "\"cut_bytes\": 5, "
     "\"row_bytes\": 7, \"end\": true, \"oct\": [1, 2, 3], "
+    "\"alpha\": [1, 1, 1], \"odt\": [0, 0, 0], \"beta\": [1, 1, 1]}, "
+    "{\"name\": \"y\", \"type\": \"fc\", \"in_bytes\": 1, \"weight_bytes\": 0, \"oct\": [1, 1, 1], "
     "\"alpha\": [1, 1, 1], \"odt\": [0, 0, 0], \"beta\": [1, 1, 1]}], "
     "\"nodes\": [{\"name\": \"p\", \"memory\": 100, \"cores\": 6}, "
     "{\"name\": \"q\", \"price_per_hour\": 0.5}], \"message\": 64, \"step\": 512, \"lanes\": 2, "
@@ -542,6 +545,7 @@ static void instance__nodes__are_read_written_and_refused_by_their_place(void **
         {"\"lanes\": 2", "\"lanes\": 0", "lanes: expected a whole number from 1 to 65536, found 0"},
         {"\"step\": 512", "\"step\": 0", "step: expected"},
         {"\"dense_bytes\": 3", "\"dense_bytes\": 5", "layers[0].dense_bytes: expected"},
+        {"\"cut_bytes\": 5, ", "", "layers[0].cut_bytes: expected the bytes of an example across the cut"},
         {"\"end\": true", "\"end\": 1", "layers[0].end: expected true or false, found 1"},
         {"\"bandwidth\": 1e8", "\"bandwidth\": 0", "links[1].bandwidth: expected"},
         {"\"overlaps\": false", "\"overlaps\": 1", "types[1].overlaps: expected true or false, found 1"},

@@ -348,9 +348,33 @@ static void provision_exact__limits_without_measure__ends_soon(void **state)
     printf("20 layers: at most %.3g s\n", slowest);
 }
 
+/* However far the goal is out of reach: a plan that reaches something is nearer than one that has no unit
+ * for a stage, and of two the faster one. */
+static void provision_exact__goal_far_out_of_reach__comes_before_no_units(void **state)
+{
+    (void)state;
+    static const type_index slow[] = {0, 0, 0}, fast[] = {1, 1, 1}, turns[] = {0, 1, 0};
+    for (double goal = 1e2; goal <= 1e18; goal *= 10) {
+        struct cost_stage stages[STAGES_MAX];
+        fixture_make(&fixture, 3, 2);
+        fixture.instance.throughput_limit = goal;
+        for (uint32_t l = 0; l < 3; l++)
+            for (uint32_t t = 0; t < 2; t++) fixture.times[2 * l + t].oct = t ? 0.5 : 1;
+        fixture.types[0].resource.limit = 1; /* turns needs two */
+        model_make();
+        const double of_slow = provision_exact(&model, stages, cost_stages(&model, slow, stages)).score,
+                     of_fast = provision_exact(&model, stages, cost_stages(&model, fast, stages)).score,
+                     of_turns = provision_exact(&model, stages, cost_stages(&model, turns, stages)).score;
+        if (!(of_fast < of_slow && of_slow < of_turns))
+            fail_msg("goal %g: scores %.17g, %.17g, %.17g", goal, of_fast, of_slow, of_turns);
+        cost_model_free(&model);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(provision_exact__goal_far_out_of_reach__comes_before_no_units),
         cmocka_unit_test(provision_exact__random_stages__equals_trying_all_units),
         cmocka_unit_test(provision_exact__one_stage__takes_the_least_units),
         cmocka_unit_test(provision_exact__faster_is_cheaper__goes_above_the_throughput),

@@ -166,6 +166,13 @@ static void solution_infeasible_text__each_reason__has_its_sentence(void **state
     assert_string_equal(solution_infeasible_text(s, text, sizeof text),
                         "infeasible: at most 1234.5 examples/s of 5000 asked: "
                         "stage embedding_0..loss on gpu1 is the slowest, and all 32 units of gpu1 are used");
+    s->measured = 600; /* what was measured counts, whatever was predicted */
+    s->waited = 0.25;
+    s->expected = 6000;
+    assert_string_equal(solution_infeasible_text(s, text, sizeof text),
+                        "infeasible: the best plan that was tried reaches 800 examples/s of 5000 asked, without the "
+                        "time that it waited for processors; predicted were 6000");
+    s->measured = s->waited = s->expected = 0;
     s->stages[0].last = 0; /* one layer has one name */
     snprintf(expected, sizeof expected, "%.30s", solution_infeasible_text(s, text, sizeof text));
     assert_non_null(strstr(text, ": stage embedding_0 on gpu1 is "));

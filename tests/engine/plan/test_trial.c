@@ -131,10 +131,23 @@ static void trials_run__a_goal_that_both_reach__the_cheaper_plan_comes_first(voi
     assert_ok(trials_run(&t.options, t.solutions, &t.count, MOST));
     assert_int_equal(t.solutions[0].stages[0].type, SLOWED);
     assert_true(t.solutions[0].result.is_feasible);
-    t.options.throughput = 1e12; /* neither */
+    /* A node that costs far more than all units is paid for less long. */
+    struct instance_nodes *nodes;
+    assert_ok(instance_nodes_make(&nodes, 1, 64));
+    strcpy(nodes->node[0].name, "a");
+    nodes->node[0].price_per_hour = 1000;
+    t.planner.instance.nodes = nodes;
+    for (uint32_t i = 0; i < t.planner.instance.type_count; i++) t.planner.instance.types[i].resource.nodes = 1;
+    for (uint32_t i = 0; i < t.count; i++) solution_free(&t.solutions[i]);
+    for (t.count = 0; t.count < 2; t.count++)
+        assert_ok(solve_types(&t.planner.instance, types[t.count], "given", &t.solutions[t.count]));
     assert_ok(trials_run(&t.options, t.solutions, &t.count, MOST));
     assert_ptr_equal(single(&t, CORE), &t.solutions[0]);
-    assert_false(t.solutions[0].result.is_feasible);
+    t.options.throughput = 1e12; /* neither */
+    t.solutions[0].is_proven = true;
+    assert_ok(trials_run(&t.options, t.solutions, &t.count, MOST));
+    assert_ptr_equal(single(&t, CORE), &t.solutions[0]);
+    assert_false(t.solutions[0].result.is_feasible || t.solutions[0].is_proven);
     end(&t);
 }
 

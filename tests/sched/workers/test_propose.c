@@ -181,6 +181,20 @@ static void workers_cluster_of__text_without_memory__is_named(void **state)
     cluster_free(&cluster);
 }
 
+/* Links and memory of nodes would be left out of the figures. */
+static void workers_cluster_of__text_with_nodes__is_refused(void **state)
+{
+    (void)state;
+    struct cluster cluster;
+    struct workers_cluster c;
+    static const char text[] = "[type a]\nnode = x\nprice_per_hour = 1\nlimit = 2\nmemory = 2GiB\nflops = 1e9\n"
+                               "memory_bandwidth = 1e9\nlink_bandwidth = 1e7\n[node x]\nmemory = 1KiB\n";
+    assert_int_equal(cluster_parse(&cluster, "c.cfg", text, sizeof text - 1), ST_OK);
+    assert_int_equal(workers_cluster_of(&c, &cluster), ST_INVALID);
+    assert_non_null(strstr(status_message(), "c.cfg: expected per_node and network_bandwidth"));
+    cluster_free(&cluster);
+}
+
 /* An instance's layers: what two ways move is a cut, and a layer leaves what it gives to the next. */
 static void workers_model_of_instance__by_hand__has_its_sums(void **state)
 {
@@ -217,6 +231,7 @@ int main(void)
         cmocka_unit_test(workers_propose__saturated__takes_no_more),
         cmocka_unit_test(workers_model_of_instance__by_hand__has_its_sums),
         cmocka_unit_test(workers_cluster_of__text_without_memory__is_named),
+        cmocka_unit_test(workers_cluster_of__text_with_nodes__is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
