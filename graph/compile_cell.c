@@ -338,6 +338,8 @@ static status line_parse(struct cell_compiler *c)
         TRY(step_add(c, CELL_COPY, copy.operand, v.operand, 0));
         v = copy;
     }
+    if (strcmp(c->entry->key, "x") == 0 || strcmp(c->entry->key, "number") == 0)
+        SAY(c, "expected another name for the line: %s is a value of every node", c->entry->key);
     for (uint32_t i = 0; i < c->name_count; i++)
         if (strcmp(c->names[i].name, c->entry->key) == 0) SAY(c, "the name is taken");
     if (c->name_count == NAMES_MAX) SAY(c, "expected at most %u lines, found more", NAMES_MAX);

@@ -94,6 +94,8 @@ static void cell_compile__wrong__says_where(void **state)
         {"h = affine(x\nc = x\n", "expected ')', found \"\""},
         {"h = child0.h\nc = x\n", "expected child1 to child64, found \"child0\""},
         {"h = (x\nc = x\n", "expected ')'"},
+        {"x = tanh(affine(x))\nh = x\nc = h\n", "test.cfg:2: [cell k] x: expected another name for the line: x is"},
+        {"number = 2\nh = number * x\nc = h\n", "[cell k] number: expected another name for the line"},
         {"h = 1e99\nc = x\n", "expected a name, a number or '('"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
