@@ -88,6 +88,8 @@ static void cell_compile__wrong__says_where(void **state)
         {"h = left.q\nc = x\n", "expected a state of the tree, found \"q\""},
         {"h = child.h\nc = x\n", "expected it within sum(…) or prod(…)"},
         {"h = sum(x)\nc = x\n", "expected child.STATE within sum(…) or prod(…)"},
+        {"h = sum(tanh(affine(x)))\nc = x\n", "[cell k] h: expected child.STATE within sum(…) or prod(…)"},
+        {"c = prod(child.h * x)\nh = sum(x + left.c)\n", "[cell k] h: expected child.STATE within sum(…) or prod(…)"},
         {"h = sum(sum(child.h))\nc = x\n", "expected no sum(…) or prod(…) within another"},
         {"h = relo(x)\nc = x\n", "before '(', found \"relo\""},
         {"h = affine(number)\nc = x\n", "expected vectors in affine(…), found a single number"},
