@@ -60,6 +60,13 @@ static bool operand_is_there(const struct cells *cells, const struct cell *cell,
     }
 }
 
+/* Whether an operand is one number for all columns. A vector may have one column, too. */
+static bool operand_is_number(uint32_t operand)
+{
+    const uint32_t kind = cell_operand(operand).kind;
+    return kind == CELL_NUMBER || kind == CELL_CONSTANT;
+}
+
 static status product_check(const struct cells *cells, const struct cell *cell, const struct cell_product *p)
 {
     uint32_t registers = p->is_edge ? cell->edge_count : cell->register_count;
@@ -70,7 +77,7 @@ static status product_check(const struct cells *cells, const struct cell *cell, 
     if (p->input_count == 0 || p->input_count > CELL_INPUTS_MAX)
         FAIL(INVALID, "expected 1 to %u inputs of a product, found %u", CELL_INPUTS_MAX, p->input_count);
     for (uint32_t i = 0; i < p->input_count; i++)
-        if (!operand_is_there(cells, cell, p->input[i], p->is_edge) || cell_operand_cols(cells, p->input[i]) == 1)
+        if (!operand_is_there(cells, cell, p->input[i], p->is_edge) || operand_is_number(p->input[i]))
             FAIL(INVALID, "expected a vector as a product's input, found operand %#x", p->input[i]);
     uint64_t weights = (uint64_t)cell_product_cols(cells, p) * p->output_count * cells->units;
     if (weights > OP_PRODUCT_MAX)

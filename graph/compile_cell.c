@@ -33,7 +33,8 @@ struct cell_compiler {
     const char *at; /* the rest of the line's expression */
     const char *const *states;
     uint32_t state_count, depth;
-    bool in_fold; /* within sum(…) or prod(…) */
+    bool in_fold;     /* within sum(…) or prod(…) */
+    bool reads_child; /* the fold's argument has a child.STATE */
     struct cell cell;
     struct cell_product products[CELL_STEPS_MAX];
     struct cell_step steps[CELL_STEPS_MAX];
@@ -139,6 +140,7 @@ static status state_parse(struct cell_compiler *c, const char *who, struct value
         SAY(c, "child.%s has a value for every child: expected it within sum(…) or prod(…)", state);
     if (!is_each && child + 1 > c->cell.children_min) c->cell.children_min = (uint32_t)child + 1;
     if (is_each) c->cell.children_max = TREE_CHILDREN_MAX;
+    c->reads_child |= is_each;
     *out = (struct value){cell_operand_pack(is_each ? CELL_CHILD_STATE : CELL_STATE, index, (uint32_t)child), false,
                           false};
     return ST_OK;
@@ -189,12 +191,12 @@ static status fold_parse(struct cell_compiler *c, enum cell_op op, struct value 
     if (c->in_fold) SAY(c, "expected no sum(…) or prod(…) within another");
     TRY(expect(c, '('));
     c->in_fold = true;
+    c->reads_child = false;
     status st = sum_parse(c, &each);
     c->in_fold = false;
     TRY(st);
     TRY(expect(c, ')'));
-    uint32_t kind = cell_operand(each.operand).kind;
-    if (kind != CELL_EDGE && kind != CELL_CHILD_STATE) SAY(c, "expected child.STATE within sum(…) or prod(…)");
+    if (!c->reads_child) SAY(c, "expected child.STATE within sum(…) or prod(…)");
     TRY(register_new(c, out));
     return step_add(c, op, out->operand, each.operand, 0);
 }
@@ -338,6 +340,8 @@ static status line_parse(struct cell_compiler *c)
         TRY(step_add(c, CELL_COPY, copy.operand, v.operand, 0));
         v = copy;
     }
+    if (strcmp(c->entry->key, "x") == 0 || strcmp(c->entry->key, "number") == 0)
+        SAY(c, "expected another name for the line: %s is a value of every node", c->entry->key);
     for (uint32_t i = 0; i < c->name_count; i++)
         if (strcmp(c->names[i].name, c->entry->key) == 0) SAY(c, "the name is taken");
     if (c->name_count == NAMES_MAX) SAY(c, "expected at most %u lines, found more", NAMES_MAX);

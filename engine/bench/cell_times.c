@@ -52,7 +52,7 @@ static status tensors_make(struct rig *r, struct hand_tensors *in, struct hand_t
                              .input_cols = (uint32_t[]){0, word_cols},
                              .input_keys = (uint32_t[]){key_max, 0},
                              .program = r->o->graph->args + r->node->program_begin,
-                             .program_count = r->node->program_count};
+                             .program_count = tree_cell_words(r->node)};
     TRY(op_table[OP_ID_tree].shape(&shape, NULL, 0));
     r->saved_cols = shape.saved[0].cols;
     const double bytes = (double)sizeof(float) * (r->saved_cols + word_cols + shape.output_cols);
@@ -81,21 +81,23 @@ static status rig_open(struct rig *r, const struct cell_times_options *o, uint32
     memcpy(&attr, r->node->attr, sizeof attr);
     attr.units = o->cells->units;
     attr.gives = 0;
+    attr.batching = TREE_BY_HEIGHT; /* a launch has all nodes of a level, whatever the graph says */
+    attr.automaton_words = 0;
     hand_open(&r->h, r->examples_max, 1);
     r->h.graph.fields = &r->field;
     r->h.graph.field_count = 1;
     TRY(tensors_make(r, &in, &param, &saved, attr));
     struct graph_node *n = hand_node(&r->h, OP_ID_tree, in, param, r->out, saved, &attr, sizeof attr, NULL);
-    r->args = malloc((r->h.graph.arg_count + r->node->program_count) * sizeof *r->args);
+    const uint32_t cell_words = tree_cell_words(r->node);
+    r->args = malloc((r->h.graph.arg_count + cell_words) * sizeof *r->args);
     r->keys = malloc((size_t)r->examples_max * key_max * sizeof *r->keys);
     r->key_begin = malloc((r->examples_max + 1) * sizeof *r->key_begin);
     if (r->args == NULL || r->keys == NULL || r->key_begin == NULL || r->h.is_lacking)
         FAIL(MEMORY, "no memory to measure trees of %u units", attr.units);
     memcpy(r->args, r->h.args, r->h.graph.arg_count * sizeof *r->args);
-    memcpy(r->args + r->h.graph.arg_count, o->graph->args + r->node->program_begin,
-           r->node->program_count * sizeof *r->args);
+    memcpy(r->args + r->h.graph.arg_count, o->graph->args + r->node->program_begin, cell_words * sizeof *r->args);
     n->program_begin = r->h.graph.arg_count;
-    n->program_count = r->node->program_count;
+    n->program_count = cell_words;
     r->h.graph.args = r->args;
     r->h.graph.arg_count += n->program_count;
     r->h.header.batch = r->h.header.micro = r->examples_max;

@@ -422,6 +422,13 @@ static void node_put(struct gen_tree *t, uint32_t first, uint32_t leaf_count, co
     *t->at++ = ')';
 }
 
+/* A leaf's number from -1 to 1; where every node's number is its label, one of the two labels. */
+static double number_draw(const struct reader_schema *s, struct draw *d)
+{
+    const bool is_label = s->example.label_count > 0 && s->label[0].label_is_of_nodes;
+    return is_label ? draw_below(d, 2) : 2 * draw_unit(d) - 1;
+}
+
 static size_t trees_row(struct gen_graph *g, struct draw *d, char *line, struct gen_criteo_truth *truth)
 {
     const struct reader_schema *s = g->o.schema;
@@ -434,7 +441,7 @@ static size_t trees_row(struct gen_graph *g, struct draw *d, char *line, struct 
     const uint32_t count = least + draw_below(d, most - least + 1), room = tree ? tree->column->ids_max : 0;
     t.spare = room > 2 * count - 1 + count / 2 ? count / 2 : room > 2 * count - 1 ? room - (2 * count - 1) : 0;
     for (uint32_t i = 0; i < count; i++) {
-        t.number[i] = has_numbers ? 2 * draw_unit(d) - 1 : 0;
+        t.number[i] = has_numbers ? number_draw(s, d) : 0;
         t.sum[i + 1] = t.sum[i] + t.number[i];
         if (t.word == NULL) continue;
         t.rank[i] = draw_rank(g, d, ranks_of(g, t.word->vocabulary));

@@ -55,6 +55,7 @@ struct line {
     uint32_t depth, word_count, key_count, node_count;
     const char *root; /* text of the number of the last node without a parent; root_bytes 0: it has no number */
     size_t root_bytes;
+    float root_number;
     char *why;
 };
 
@@ -189,6 +190,24 @@ static enum reader_found head_refuse(const struct trees *t, const struct line *l
                       near ? near : "", near ? "?" : "");
 }
 
+/* Refuses a number that is no label, where every node's is one. */
+static enum reader_found number_check(const struct trees *t, const struct line *l, const char *text, size_t bytes,
+                                      float number)
+{
+    char expected[LABEL_MAP_EXPECTED_BYTES], quote[READER_QUOTE_BYTES];
+    if (!labels_are_of_nodes(t) || t->label_optional || label_is_in_range(t->label, number)) return FOUND_EXAMPLE;
+    return reader_bad(l->why, "column %zu: a node's number is its label: expected %s, found %s", column_of(l, text),
+                      label_range_expected(t->label, expected), reader_quote(quote, text, bytes));
+}
+
+/* A node without a parent begins. What came before it is no root, but a node like all others. */
+static enum reader_found root_begin(const struct trees *t, struct line *l)
+{
+    const size_t bytes = l->root_bytes;
+    l->root_bytes = 0;
+    return bytes ? number_check(t, l, l->root, bytes, l->root_number) : FOUND_EXAMPLE;
+}
+
 /* Takes the head behind an opening bracket: a number, a kind, or both. */
 static enum reader_found head_parse(const struct trees *t, struct line *l, struct open_node *node)
 {
@@ -197,7 +216,7 @@ static enum reader_found head_parse(const struct trees *t, struct line *l, struc
     size_t bytes = token_bytes(l), name = 0;
     *node = (struct open_node){.kind = READER_NONE, .number = NAN};
     l->at += bytes;
-    if (l->depth == 1) l->root_bytes = 0;
+    if (l->depth == 1 && root_begin(t, l) == FOUND_BAD) return FOUND_BAD;
     if (bytes > 0 && *text == '#') return again_parse(l, text, bytes, node);
     if (bytes == 0 || !number_find(text, bytes, &node->number)) {
         while (name < bytes && text[name] != ':') name++;
@@ -212,16 +231,10 @@ static enum reader_found head_parse(const struct trees *t, struct line *l, struc
                               decimal_is_beyond(number, bytes) ? DECIMAL_WITHIN : "a number", t->kind[node->kind].name,
                               reader_quote(quote, number, bytes));
     }
-    if (l->depth > 1 && labels_are_of_nodes(t) && !t->label_optional && !label_is_in_range(t->label, node->number)) {
-        char expected[LABEL_MAP_EXPECTED_BYTES];
-        return reader_bad(l->why, "column %zu: a node's number is its label: expected %s, found %s",
-                          column_of(l, number), label_range_expected(t->label, expected),
-                          reader_quote(quote, number, bytes));
-    }
-    if (l->depth == 1) {
-        l->root = number;
-        l->root_bytes = bytes;
-    }
+    if (l->depth > 1) return number_check(t, l, number, bytes, node->number);
+    l->root = number;
+    l->root_bytes = bytes;
+    l->root_number = node->number;
     return FOUND_EXAMPLE;
 }
 
@@ -275,10 +288,12 @@ static enum reader_found node_close(const struct trees *t, struct line *l, const
                           column_of(l, place), t->tree_max);
     if (l->depth) {
         struct open_node *parent = &t->open[l->depth - 1];
-        if (parent->is_again || parent->child_count == TREE_CHILDREN_MAX)
-            return reader_bad(l->why,
-                              "column %zu: expected at most %u children, of a node that is no other, found more",
-                              column_of(l, place), TREE_CHILDREN_MAX);
+        if (parent->is_again)
+            return reader_bad(l->why, "column %zu: expected no children of a node that is named once more, found some",
+                              column_of(l, place));
+        if (parent->child_count == TREE_CHILDREN_MAX)
+            return reader_bad(l->why, "column %zu: expected at most %u children, found more", column_of(l, place),
+                              TREE_CHILDREN_MAX);
         parent->child_count++;
     }
     if (node->is_again) {

@@ -88,12 +88,16 @@ static void cell_compile__wrong__says_where(void **state)
         {"h = left.q\nc = x\n", "expected a state of the tree, found \"q\""},
         {"h = child.h\nc = x\n", "expected it within sum(…) or prod(…)"},
         {"h = sum(x)\nc = x\n", "expected child.STATE within sum(…) or prod(…)"},
+        {"h = sum(tanh(affine(x)))\nc = x\n", "[cell k] h: expected child.STATE within sum(…) or prod(…)"},
+        {"c = prod(child.h * x)\nh = sum(x + left.c)\n", "[cell k] h: expected child.STATE within sum(…) or prod(…)"},
         {"h = sum(sum(child.h))\nc = x\n", "expected no sum(…) or prod(…) within another"},
         {"h = relo(x)\nc = x\n", "before '(', found \"relo\""},
         {"h = affine(number)\nc = x\n", "expected vectors in affine(…), found a single number"},
         {"h = affine(x\nc = x\n", "expected ')', found \"\""},
         {"h = child0.h\nc = x\n", "expected child1 to child64, found \"child0\""},
         {"h = (x\nc = x\n", "expected ')'"},
+        {"x = tanh(affine(x))\nh = x\nc = h\n", "test.cfg:2: [cell k] x: expected another name for the line: x is"},
+        {"number = 2\nh = number * x\nc = h\n", "[cell k] number: expected another name for the line"},
         {"h = 1e99\nc = x\n", "expected a name, a number or '('"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

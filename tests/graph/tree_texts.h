@@ -49,6 +49,12 @@ static const struct op_text tree_texts[] = {
      "optimizer = sgd 0.1\nseed = 5\n[cell leaf]\nv = number * 0.3 + 1\nu = v\n"
      "[cell inner]\nu = tanh(affine(left.u, left.v))\nv = sum(child.v) + affine(u)\n[tree a]\ninput = tree\nunits = 2\n"
      "state = v, u\n[tree b]\ninput = tree\nunits = 3\nstate = u, v\ngives = nodes\n[concat h]\ninput = a, b\n" OUT},
+    /* States and words of one number. */
+    {"tree_narrow",
+     TREES("leaf, inner") "[slice n]\ninput = e\nend = 9\n[cell leaf]\nh = tanh(affine(x)) + number * x\n"
+                          "[cell inner]\nc = affine(left.h, right.h, x)\n"
+                          "h = tanh(c * affine(c)) + sum(child.h * affine(child.h, c))\n"
+                          "[tree h]\ninput = tree, n\nunits = 1\ndim = 1\nstate = h\n" OUT},
 };
 #define TREE_TEXT_COUNT (sizeof tree_texts / sizeof tree_texts[0])
 

@@ -121,12 +121,35 @@ static void cell_times_measure__many_together__take_less_each(void **state)
     graph_close(&g);
 }
 
+/* Of a graph that trains node by node a launch has as many nodes, too. */
+static void cell_times_measure__batching_of_the_graph__does_not_matter(void **state)
+{
+    (void)state;
+    static const char *const set[] = {"t.batching=node"};
+    double together[PLACE_KINDS_MAX][PLACE_SIZES] = {{0}}, alone[PLACE_KINDS_MAX][PLACE_SIZES] = {{0}};
+    struct place_cells c;
+    struct graph g;
+    struct cell_times_options o = {.graph = &graph, .cells = &c, .threads = 1, .seconds = 0.2};
+    assert_int_equal(place_cells_of_graph(&c, &o.tree, &graph, "test.cfg", 0, 4), ST_OK);
+    assert_int_equal(cell_times_measure(together, &o), ST_OK);
+    assert_int_equal(graph_compile(&g, "test.cfg", text, strlen(text), set, 1, NULL), ST_OK);
+    o.graph = &g;
+    assert_int_equal(cell_times_measure(alone, &o), ST_OK);
+    for (uint32_t k = 0; k < 2; k++) {
+        print_message("    256 nodes of kind %u: %.1f us, of the other graph %.1f us\n", k, together[k][8] * 1e6,
+                      alone[k][8] * 1e6);
+        assert_true(alone[k][8] < 2 * together[k][8]);
+    }
+    graph_close(&g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(place_cells__of_a_small_graph__are_counted),
         cmocka_unit_test(place_seconds_declare__rates__are_the_longer_of_both),
         cmocka_unit_test(cell_times_measure__many_together__take_less_each),
+        cmocka_unit_test(cell_times_measure__batching_of_the_graph__does_not_matter),
     };
     return cmocka_run_group_tests(tests, group_open, group_close);
 }

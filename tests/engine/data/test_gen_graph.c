@@ -172,6 +172,35 @@ static void gen_graph_row__every_format__keeps_its_bytes(void **state)
     assert_true(is_good);
 }
 
+/* Cells that read numbers, below a loss of which numbers are labels: all of them are classes. */
+static void gen_graph_row__labels_of_nodes__are_their_numbers(void **state)
+{
+    (void)state;
+    struct scene s;
+    struct gen_graph *gen;
+    uint32_t numbers[2] = {0};
+    scene_open(&s, "[data]\nformat = trees\nsparse = tree\nids_max = 9\nkinds = one, two\n[cell one]\nh = number\n"
+                   "[cell two]\nh = left.h + right.h\n[tree t]\ninput = tree\nunits = 2\nstate = h\ngives = nodes\n"
+                   "[fc y]\ninput = t\nunits = 2\ngroups = 9\n[loss l]\nkind = softmax_nodes\ninput = y, tree\n");
+    assert_ok(schema_open(&s.schema, &s.g, &s.settings));
+    assert_ok(gen_graph_open(&gen, &(struct gen_graph_options){&s.schema.reader, READER_TREES, 3, 10, 1}));
+    char *line = malloc(gen_graph_line_bytes_max(gen));
+    assert_non_null(line);
+    for (uint64_t row = 0; row < ROWS; row++) {
+        struct gen_criteo_truth truth;
+        line[gen_graph_row(gen, row, line, &truth) - 1] = 0;
+        for (const char *at = line; (at = strstr(at, "(one:")) != NULL;) {
+            const double number = strtod(at += strlen("(one:"), NULL);
+            assert_true(number == 0 || number == 1);
+            numbers[(uint32_t)number]++;
+        }
+    }
+    assert_true(numbers[0] > ROWS / 2 && numbers[1] > ROWS / 2);
+    free(line);
+    gen_graph_close(gen);
+    scene_close(&s);
+}
+
 static void gen_graph_open__what_cannot_be_generated__says_why(void **state)
 {
     (void)state;
@@ -366,6 +395,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gen_graph_row__every_format__keeps_its_bytes),
+        cmocka_unit_test(gen_graph_row__labels_of_nodes__are_their_numbers),
         cmocka_unit_test(gen_graph_open__what_cannot_be_generated__says_why),
         cmocka_unit_test(gen_memory__a_graph_s_rows__are_in_its_file),
         cmocka_unit_test(schema_open__a_graph__lists_columns_words_and_settings),

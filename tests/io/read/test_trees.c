@@ -163,7 +163,7 @@ static void trees_parse__bad_lines__say_where_and_why(void **state)
         {"(1 (2 a) (#0000000000))", "found \"#0000000000\""},
         {"(1 (2 a) (#4294967296))", "found \"#4294967296\""},
         {"(1 (2 a) (#0 b))", "column 14: expected a bracket, found \"b\""},
-        {"(1 (2 a) (#0 (1 b)))", "expected at most 65535 children, of a node that is no other, found more"},
+        {"(1 (2 a) (#0 (1 b)))", "column 18: expected no children of a node that is named once more"},
         {"(leaf a)", "column 9: the root has no number, which is the label"},
         {"(1 a)(#0)", "column 10: the root has no number, which is the label"},
         {"(1 a)(inner (2 b))", "column 19: the root has no number, which is the label"},
@@ -244,6 +244,27 @@ static void trees_parse__label__is_the_roots_number(void **state)
     assert_int_equal(r.m.example_count, 3);
     assert_int_equal(r.counts.bad_count, 1);
     assert_memory_equal(r.m.label, classes, sizeof classes);
+    test_read_close(&r);
+}
+
+static void trees_parse__labels_of_nodes__are_the_numbers_of_all_trees_of_a_line(void **state)
+{
+    (void)state;
+    struct reader_options options = options_of(two, 2);
+    struct reader_column of_nodes = five[0];
+    struct test_read r;
+    of_nodes.label_is_of_nodes = true;
+    options.schema.label = &of_nodes;
+    test_read_fails(options, "(1 (7 a) (2 b))",
+                    "column 5: a node's number is its label: expected the number of a class, 0 to 4, found \"7\"");
+    test_read_fails(options, "(7 a)(1 b)", "column 2: a node's number is its label: expected the number of a class");
+    test_read_fails(options, "(1 a)(leaf:.5 b)(leaf c)(3 d)", "column 12: a node's number is its label");
+    test_read_fails(options, "(1 a)(7 b)", "column 7: the root's number is the label: expected the number of a class");
+    assert_ok(test_read(&r, options, "(leaf a)(0 b)(4 c)\n"));
+    assert_true(r.m.label[0] == 4);
+    test_read_close(&r);
+    options.label_optional = true;
+    assert_ok(test_read(&r, options, "(7 a)(8 b)\n"));
     test_read_close(&r);
 }
 
@@ -378,6 +399,7 @@ int main(void)
         cmocka_unit_test(trees_parse__kinds__take_what_they_say),
         cmocka_unit_test(trees_parse__one_kind__is_that_of_all_nodes),
         cmocka_unit_test(trees_parse__label__is_the_roots_number),
+        cmocka_unit_test(trees_parse__labels_of_nodes__are_the_numbers_of_all_trees_of_a_line),
         cmocka_unit_test(trees_parse__words_of_a_vocabulary__or_the_unknown_one),
         cmocka_unit_test(trees_parse__deep_and_wide__are_read_or_refused),
         cmocka_unit_test(reader_open__what_trees_lack__is_named),

@@ -1,5 +1,5 @@
-/* Cells over trees, many nodes together: a batch is all nodes of one kind and one height in a
- * micro-batch, whose children are done.
+/* Cells over trees, many nodes together: a batch is nodes of one kind in a micro-batch whose children are
+ * done, by default all those of one height (engine/device/cpu/tree_batches.h).
  *
  *     both       for each product    pack its weights, where several batches need them packed
  *     forward    for each batch      gather inputs ─▶ product ─▶ the other steps, row by row

@@ -127,6 +127,22 @@ static void experts__full_ones__give_zero_in_training_alone(void **state)
     fixture_close(f);
 }
 
+/* Capacities that a float has not exactly: ceil(capacity * top * B / E) of what was written. */
+static void experts_capacity__tenths__are_those_of_the_text(void **state)
+{
+    (void)state;
+    const struct op_context training = {.training = true};
+    for (uint32_t tenths = 1; tenths <= 30; tenths++)
+        for (uint32_t E = 1; E <= 16; E++)
+            for (uint32_t B = 1; B <= 512; B++) {
+                const struct experts_run r = {
+                    .c = &training, .attr = {.top = 2, .capacity = (float)tenths / 10}, .B = B, .E = E};
+                const uint32_t most = (tenths * 2 * B + 10 * E - 1) / (10 * E);
+                if (experts_capacity(&r) != most)
+                    fail_msg("%u / 10, B %u, E %u: expected %u, found %u", tenths, B, E, most, experts_capacity(&r));
+            }
+}
+
 /* The load loss draws the gates of all towards the expert that is taken less, by what the loss says: its
  * gradient is that of E * sum over e of s_e p_e, examples' weights times. */
 static void experts__load_loss__moves_gates(void **state)
@@ -173,6 +189,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(experts__odd_shapes__equals_reference),
         cmocka_unit_test(experts__full_ones__give_zero_in_training_alone),
+        cmocka_unit_test(experts_capacity__tenths__are_those_of_the_text),
         cmocka_unit_test(experts__load_loss__moves_gates),
         cmocka_unit_test(experts__logits_that_are_none__stay_with_their_example),
     };
