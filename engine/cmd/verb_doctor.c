@@ -496,7 +496,7 @@ static void fit_tell(const struct doctor *d, struct doctor_line *l)
                  "; no store.ram or train.batch is low enough: it takes a smaller model, or more memory");
 }
 
-/* Adds to the line of a disk with too few free bytes the budget with which training opens, if there is one. */
+/* Adds to the line of a disk with too few free bytes a budget with which training opens, if there is one. */
 static status disk_tell(struct doctor *d, struct doctor_line *l)
 {
     char assignment[64];

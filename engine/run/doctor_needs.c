@@ -153,14 +153,14 @@ static void steps_look(const struct look *l, uint64_t estimate)
 
 static void data_look(const struct look *l)
 {
-    const struct setup *s = &l->session->setup;
-    const bool holds_out = s->settings.data_eval_fraction > 0;
+    const struct session *s = l->session;
+    const bool holds_out = s->setup.settings.data_eval_fraction > 0;
     steps_look(l, paths_look(l, "training", l->options->data, holds_out ? READER_TRAIN : READER_ALL));
     for (uint32_t i = 0; i < l->eval->count; i++) {
         const struct eval_set *set = &l->eval->item[i];
         enum reader_part lines = READER_HELD_OUT;
         const bool is_part = set->paths == l->options->data;
-        if (is_part || evaluate_lines(s, set->paths, l->options->data, &lines) == ST_OK)
+        if (is_part || evaluate_lines(&s->setup, set->paths, l->options->data, &lines) == ST_OK)
             (void)paths_look(l, TEXT(80, DOCTOR_EVALUATION "%s%s", *set->name ? " " : "", set->name), set->paths,
                              lines);
     }
