@@ -392,6 +392,28 @@ static void trace_look(struct doctor *d)
                 fits ? NULL : "cannot be written; give another file");
 }
 
+/* Makes a folder and a file in it, as a training does, and removes what it has made. */
+static status folder_probe(const char *folder)
+{
+    char name[32], path[FILE_PATH_BYTES];
+    bool is_direct;
+    const bool is_new = access(folder, F_OK) != 0;
+    TRY(file_directory_make(folder));
+    snprintf(name, sizeof name, "probe.%ld", (long)getpid());
+    const status st = file_probe(file_path_join(path, folder, name), &is_direct);
+    if (is_new) (void)rmdir(folder);
+    return st;
+}
+
+static void board_look(struct doctor *d)
+{
+    const char *folder = d->options.tensorboard;
+    if (folder == NULL) return;
+    const bool fits = folder_probe(folder) == ST_OK;
+    doctor_tell(line_keep, &d->lines, DOCTOR_save, fits ? DOCTOR_OK : DOCTOR_FAIL, "--tensorboard", "", folder,
+                fits ? NULL : status_message());
+}
+
 static void metrics_look(struct doctor *d)
 {
     const struct node_place alone = {0};
@@ -474,6 +496,21 @@ static void fit_tell(const struct doctor *d, struct doctor_line *l)
                  "; no store.ram or train.batch is low enough: it takes a smaller model, or more memory");
 }
 
+/* Adds to the line of a disk with too few free bytes a budget with which training opens, if there is one. */
+static status disk_tell(struct doctor *d, struct doctor_line *l)
+{
+    char assignment[64];
+    struct run_options o = d->options;
+    const uint64_t ssd = d->outcome.memory.disk_free_bytes / RAM_STEP;
+    const size_t used = strlen(l->todo);
+    if (ssd == 0) return ST_OK;
+    snprintf(assignment, sizeof assignment, "store.ssd=%" PRIu64 "MiB", ssd);
+    set_add(&o, assignment);
+    TRY(outcome_of(&d->trial, d->graph, &o));
+    if (d->trial.is_opened) snprintf(l->todo + used, sizeof l->todo - used, "; or --set %s", assignment);
+    return ST_OK;
+}
+
 /* For an opened training: finds settings that fit, if its memory does not, and keeps its lines. */
 static status opened_keep(struct doctor *d, const struct run_options *asked)
 {
@@ -494,6 +531,8 @@ static status opened_keep(struct doctor *d, const struct run_options *asked)
         struct doctor_line *l = &d->outcome.lines.line[i];
         if (is_beside(asked, &d->options, l)) continue;
         if (l->section == DOCTOR_memory && l->state == DOCTOR_FAIL) fit_tell(d, l);
+        if (l->section == DOCTOR_disk && l->state == DOCTOR_FAIL && strcmp(l->what, DOCTOR_ROWS) == 0)
+            TRY(disk_tell(d, l));
         line_keep(&d->lines, l);
     }
     return ST_OK;
@@ -549,6 +588,7 @@ static status look(struct doctor *d)
     const struct run_options asked = d->options;
     if (d->options.plan == NULL) d->options.cluster.path = NULL;
     trace_look(d);
+    board_look(d);
     metrics_look(d);
     TRY(outcome_of(&d->outcome, d->graph, &d->options));
     for (uint32_t i = 0; i < REFUSALS_MAX && helps && d->outcome.end.code != ST_OK; i++) {

@@ -22,6 +22,7 @@
 #include "engine/base/words.h"
 #include "engine/cmd/command.h"
 #include "engine/crew/setup.h"
+#include "engine/model/lean.h"
 #include "engine/model/model_names.h"
 #include "engine/model/model_saved.h"
 #include "io/store/admission.h"
@@ -534,20 +535,24 @@ static status graph_check_file(const char *path)
 {
     struct graph graph;
     TRY(graph_open(&graph, path));
-    const status st = setup_text_check(&graph, path);
+    status st = setup_text_check(&graph, path);
+    if (st == ST_OK && lean_is(path)) st = lean_verify(&graph, path);
     graph_close(&graph);
     return st;
 }
 
 static const struct {
     const char *kind, *magic, *ending;
+    bool (*is)(const char *path);      /* NULL: what has the magic, or the ending, is of this kind */
     status (*check)(const char *path); /* NULL: structure_tell */
     const char *scope;                 /* what "whole" means     */
 } kinds[] = {
-    {"graph", "HPSGRAPH", NULL, graph_check_file, "its checksum and every record"},
-    {"policy", "hetepols", NULL, policy_check, "its checksum and every weight"},
-    {"rows", ROW_FILE_MAGIC, ".rows", NULL, "header and every block"},
-    {"safetensors", NULL, ".safetensors", NULL,
+    {"graph and model", GRAPH_MAGIC, NULL, lean_is, graph_check_file,
+     "the checksums of both, every record, key and number"},
+    {"graph", GRAPH_MAGIC, NULL, NULL, graph_check_file, "its checksum and every record"},
+    {"policy", "hetepols", NULL, NULL, policy_check, "its checksum and every weight"},
+    {"rows", ROW_FILE_MAGIC, ".rows", NULL, NULL, "header and every block"},
+    {"safetensors", NULL, ".safetensors", NULL, NULL,
      "its header; of its data there is no checksum but in the manifest of a model's directory"},
 };
 #define KIND_COUNT (sizeof kinds / sizeof *kinds)
@@ -559,6 +564,7 @@ static status file_check(struct found *found, const char *path)
     size_t kind = 0, bytes = strlen(path);
     for (; kind < KIND_COUNT; kind++) {
         size_t ending = kinds[kind].ending ? strlen(kinds[kind].ending) : 0;
+        if (kinds[kind].is && !kinds[kind].is(path)) continue;
         if (kinds[kind].magic && map.bytes >= 8 && memcmp(map.data, kinds[kind].magic, 8) == 0) break;
         if (ending && bytes > ending && strcmp(path + bytes - ending, kinds[kind].ending) == 0) break;
     }
@@ -644,7 +650,8 @@ const struct command command_fsck = {
     .positionals = "PATH",
     .summary = "verify every byte of a model's directory, of a save in it, or of a file",
     .run = run,
-    .help = "PATH is a model's directory, DIR/manifest.STEP.json, or a graph, a policy, a .rows or .safetensors file.\n"
+    .help = "PATH is a model's directory, DIR/manifest.STEP.json, or a graph, with a model behind it or without,\n"
+            "a policy, a .rows or .safetensors file.\n"
             "Prints a line for each save (whole, or lost) and for each fault (file, bytes, what they should be); "
             "a file that no save names\n"
             "is a leftover, and no fault. If a save is lost, the last line says which one can be used, and how. "

@@ -277,11 +277,13 @@ static size_t ids_row(struct gen_graph *g, struct draw *d, char *line, struct ge
         bool is_place = g->o.format == READER_LIBFM && number_of(f) > 0;
         for (; is_place && place + 1 < number_of(f); place++) at = stpcpy(at, " 0:0");
         place += is_place;
+        /* The field of features has those of all places, too. */
+        const uint32_t ids_max = is_place ? 1 : f->column->ids_max > place ? f->column->ids_max - place : 0;
+        if (ids_max == 0) continue;
         /* All ids are of one key space; each field has its own range of ids. */
         struct gen_field own = *f;
         own.space = i, own.space_size = 1;
-        uint32_t count =
-            field_draw(g, d, &own, class_of(f, plan.classes, plan.is_match), is_place ? 1 : f->column->ids_max, &z);
+        uint32_t count = field_draw(g, d, &own, class_of(f, plan.classes, plan.is_match), ids_max, &z);
         for (uint32_t k = 0; k < count; k++) {
             *at++ = ' ';
             if (g->o.format == READER_LIBFFM) at += sprintf(at, "%s:", f->column->name + 1);

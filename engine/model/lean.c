@@ -352,7 +352,7 @@ static status not_finite(const struct reading *r, const char *what)
     FAIL(INVALID, "%s: %s: expected finite numbers, found one that is not", r->path, what);
 }
 
-/* Reads a vector into the span of a row of the graph's table. */
+/* Reads a vector into the span of a row of the graph's table; NULL: checks it alone. */
 static status vector_read(const struct reading *r, const struct lean_table *stored, uint64_t row,
                           const struct graph_table *to, float *span)
 {
@@ -373,42 +373,46 @@ static status vector_read(const struct reading *r, const struct lean_table *stor
             x = (float)(int8_t)from[i] * scale;
         }
         if (!isfinite(x)) return not_finite(r, "a row");
-        row_vector_put(to, span, i, x);
+        if (span != NULL) row_vector_put(to, span, i, x);
     }
     return ST_OK;
 }
 
-static status table_read(const struct reading *r, struct model *model, uint32_t table)
+/* `model`: NULL, to check the rows alone. */
+static status table_read(const struct reading *r, const struct graph *g, struct model *model, uint32_t table)
 {
     const struct lean_table *stored = &r->tables[table];
     const uint64_t *key = (const void *)(r->image + stored->key_offset);
     for (uint64_t i = 0; i < stored->row_count; i++) {
-        float *span;
+        float *span = NULL;
         if (i > 0 && key[i] <= key[i - 1])
             FAIL(INVALID, "%s: byte %" PRIu64 ": expected keys in ascending order", r->path,
                  r->begin + stored->key_offset + i * sizeof *key);
-        TRY(store_insert(model->store, table, key[i], &span));
-        TRY(vector_read(r, stored, i, &model->graph->tables[table], span));
+        if (model != NULL) TRY(store_insert(model->store, table, key[i], &span));
+        TRY(vector_read(r, stored, i, &g->tables[table], span));
     }
     return ST_OK;
 }
 
-static status read_all(struct reading *r, struct model *model)
+static status read_all(struct reading *r, const struct graph *g, struct model *model)
 {
-    TRY(header_check(r, model->graph));
-    TRY(parts_check(r, model->graph));
+    TRY(header_check(r, g));
+    TRY(parts_check(r, g));
     const struct lean_header *h = r->header;
-    for (uint32_t t = 0; t < h->table_count; t++) TRY(table_read(r, model, t));
-    memcpy(model->param, r->image + h->param_offset, h->param_floats * sizeof *model->param);
+    const float *param = (const void *)(r->image + h->param_offset);
+    for (uint32_t t = 0; t < h->table_count; t++) TRY(table_read(r, g, model, t));
     for (uint64_t i = 0; i < h->param_floats; i++)
-        if (!isfinite(model->param[i])) return not_finite(r, "a parameter");
+        if (!isfinite(param[i])) return not_finite(r, "a parameter");
+    if (model == NULL) return ST_OK;
+    memcpy(model->param, param, h->param_floats * sizeof *param);
     memcpy(model->tag, h->tag, sizeof model->tag);
     model->progress = (struct progress){.step = h->step, .epoch = h->epoch, .examples = h->examples};
     store_period_set(model->store, model_period(model->graph, h->step));
     return ST_OK;
 }
 
-status lean_read(struct model *model, const char *path, const uint8_t *data, size_t bytes)
+static status image_read(const struct graph *g, struct model *model, const char *path, const uint8_t *data,
+                         size_t bytes)
 {
     const struct graph_header *graph = (const void *)data;
     if (bytes < sizeof *graph || memcmp(graph->magic, GRAPH_MAGIC, sizeof graph->magic) != 0 ||
@@ -418,15 +422,27 @@ status lean_read(struct model *model, const char *path, const uint8_t *data, siz
                         .image = data + graph->file_bytes,
                         .bytes = bytes - graph->file_bytes,
                         .begin = graph->file_bytes};
-    return read_all(&r, model);
+    return read_all(&r, g, model);
+}
+
+status lean_read(struct model *model, const char *path, const uint8_t *data, size_t bytes)
+{
+    return image_read(model->graph, model, path, data, bytes);
+}
+
+static status file_read(const struct graph *g, struct model *model, const char *path)
+{
+    struct file_map map;
+    TRY(file_map_open(&map, path));
+    const status st = image_read(g, model, path, map.data, map.bytes), read = file_map_check(&map, path);
+    file_map_close(&map);
+    return read != ST_OK ? read : st;
 }
 
 status lean_load(struct model *model, const char *path)
 {
-    struct file_map map;
     TRY(inputs_add(NULL, path));
-    TRY(file_map_open(&map, path));
-    const status st = lean_read(model, path, map.data, map.bytes), read = file_map_check(&map, path);
-    file_map_close(&map);
-    return read != ST_OK ? read : st;
+    return file_read(model->graph, model, path);
 }
+
+status lean_verify(const struct graph *graph, const char *path) { return file_read(graph, NULL, path); }

@@ -45,7 +45,9 @@ bool lean_is(const char *path);
 /* Fills a freshly opened model of that graph. CORRUPT, INVALID and MISMATCH (the model is of another graph,
  * or of another --set) name the file and the byte; FULL as model_load. */
 MUST_USE status lean_load(struct model *model, const char *path);
-/* The same from a file's bytes, aligned to 8; `path` is for messages. */
+/* Checks all that lean_load checks, without a model. */
+MUST_USE status lean_verify(const struct graph *graph, const char *path);
+/* As lean_load, from a file's bytes, aligned to 8; `path` is for messages. */
 MUST_USE status lean_read(struct model *model, const char *path, const uint8_t *data, size_t bytes);
 
 #endif

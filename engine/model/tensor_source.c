@@ -115,12 +115,14 @@ static status words_add(struct tensor_source *s, struct source_file *file)
     TRY(heap_text(&file->names[0], "%s.words", file->stem));
     file->name_count = 1;
     struct source_tensor *t = tensor_add(s, file->names[0]);
+    const char *text = (const char *)file->map.data;
+    size_t bytes = file->map.bytes;
+    file_mark_skip(&text, &bytes);
     t->is_words = true;
-    t->npy.array = (struct safetensors_tensor){.rank = 1, .data = file->map.data, .bytes = file->map.bytes};
-    const uint8_t *end = file->map.data + file->map.bytes;
-    uint64_t lines = file->map.bytes > 0 && end[-1] != '\n';
-    for (const uint8_t *at = file->map.data; at < end && (at = memchr(at, '\n', (size_t)(end - at))) != NULL; at++)
-        lines++;
+    t->npy.array = (struct safetensors_tensor){.rank = 1, .data = (const uint8_t *)text, .bytes = bytes};
+    const char *end = text + bytes;
+    uint64_t lines = bytes > 0 && end[-1] != '\n';
+    for (const char *at = text; at < end && (at = memchr(at, '\n', (size_t)(end - at))) != NULL; at++) lines++;
     t->npy.array.shape[0] = lines;
     return ST_OK;
 }

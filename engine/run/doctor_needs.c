@@ -12,6 +12,7 @@
 #include "engine/base/paths.h"
 #include "engine/base/words.h"
 #include "engine/device/cpu/cpu_device.h"
+#include "engine/eval/evaluate.h"
 #include "engine/model/model_saved.h"
 #include "engine/model/warm_start.h"
 #include "engine/pipe/placement.h"
@@ -95,14 +96,15 @@ static status examples_look(void *context, const struct micro_batch *m, bool is_
     return ST_OK;
 }
 
-/* Returns about how many examples the paths have; 0: unknown. */
-static uint64_t paths_look(const struct look *l, const char *what, const char *paths)
+/* Returns about how many examples these lines of the paths have; 0: unknown. */
+static uint64_t paths_look(const struct look *l, const char *what, const char *paths, enum reader_part lines)
 {
     const struct feed_options feed = crew_feed_options(&l->session->crew, paths);
     struct reader_options options = feed.reader;
     struct reader *reader;
     char room[PATHS_SHOWN_BYTES];
     const char *shown = paths_shown(room, paths);
+    options.lines = lines;
     options.readers = 1;
     options.processor_count = 0;
     status st = reader_open(&reader, &options);
@@ -120,7 +122,7 @@ static uint64_t paths_look(const struct look *l, const char *what, const char *p
     }
     uint32_t example_count = 0;
     uint64_t bad_count;
-    st = first_read(&l->session->crew, &l->session->setup, paths, examples_look, &example_count, &bad_count);
+    st = first_read(&l->session->crew, &l->session->setup, paths, lines, examples_look, &example_count, &bad_count);
     const char *found = TEXT(512, "%s: %s, about %s examples", shown, BYTES(bytes), COUNT(estimate));
     if (st != ST_OK)
         tell(l, DOCTOR_data, DOCTOR_FAIL, what, "", found, status_message());
@@ -151,12 +153,16 @@ static void steps_look(const struct look *l, uint64_t estimate)
 
 static void data_look(const struct look *l)
 {
-    steps_look(l, paths_look(l, "training", l->options->data));
+    const struct session *s = l->session;
+    const bool holds_out = s->setup.settings.data_eval_fraction > 0;
+    steps_look(l, paths_look(l, "training", l->options->data, holds_out ? READER_TRAIN : READER_ALL));
     for (uint32_t i = 0; i < l->eval->count; i++) {
         const struct eval_set *set = &l->eval->item[i];
+        enum reader_part lines = READER_HELD_OUT;
         const bool is_part = set->paths == l->options->data;
-        if (!is_part)
-            (void)paths_look(l, TEXT(80, DOCTOR_EVALUATION "%s%s", *set->name ? " " : "", set->name), set->paths);
+        if (is_part || evaluate_lines(&s->setup, set->paths, l->options->data, &lines) == ST_OK)
+            (void)paths_look(l, TEXT(80, DOCTOR_EVALUATION "%s%s", *set->name ? " " : "", set->name), set->paths,
+                             lines);
     }
     if (l->eval->count == 0)
         tell(l, DOCTOR_data, DOCTOR_OK, DOCTOR_EVALUATION, "", "none: neither --eval, data.eval nor data.eval_fraction",
@@ -261,9 +267,9 @@ static void disk_look(const struct look *l)
     if (store_has_home(store)) {
         struct machine_disk disk = {0};
         (void)!machine_disk_read(&disk, set->store_path);
-        free_look(l, DOCTOR_disk, "rows", set->store_path, set->store_ssd, DOCTOR_FAIL,
-                  TEXT(400, "free some of it, give another store.path, or --set store.ssd=%" PRIu64 "MiB",
-                       disk.free_bytes >> 20));
+        free_look(l, DOCTOR_disk, DOCTOR_ROWS, set->store_path, set->store_ssd, DOCTOR_FAIL,
+                  "free some of it, or give another store.path");
+        if (disk.free_bytes < set->store_ssd) l->memory->disk_free_bytes = disk.free_bytes;
         const char *by = store_disk_name(store);
         const bool is_cached = strstr(by, "page cache") != NULL;
         tell(l, DOCTOR_disk, is_cached ? DOCTOR_WARN : DOCTOR_OK, "reads and writes", "", by,
@@ -273,7 +279,7 @@ static void disk_look(const struct look *l)
         if (getrlimit(RLIMIT_NOFILE, &files) == 0)
             tell(l, DOCTOR_disk, DOCTOR_OK, "open files", COUNT(store_disk_files(store)), COUNT(files.rlim_cur), NULL);
     } else {
-        tell(l, DOCTOR_disk, DOCTOR_OK, "rows", "", "none on disk (store.ssd = 0)", NULL);
+        tell(l, DOCTOR_disk, DOCTOR_OK, DOCTOR_ROWS, "", "none on disk (store.ssd = 0)", NULL);
     }
     if (set->cache_ssd) {
         const char *paths = l->options->data, *name = set->cache_path;

@@ -25,6 +25,7 @@ enum doctor_section {
         DOCTOR_SECTION_COUNT
 };
 #define DOCTOR_EVALUATION "evaluation" /* what lines about its data are called; the set's name follows */
+#define DOCTOR_ROWS       "rows"       /* what the line about their room on a disk is called             */
 enum doctor_state { DOCTOR_OK, DOCTOR_WARN, DOCTOR_FAIL };
 
 struct doctor_line {
@@ -43,6 +44,7 @@ void doctor_tell(doctor_say *say, void *context, enum doctor_section section, en
 /* The plan's memory, and this machine's: for a caller that looks for settings that fit. */
 struct doctor_memory {
     uint64_t planned_bytes, room_bytes, store_ram;
+    uint64_t disk_free_bytes; /* where rows on disk are to lie, if it is less than they may take; else 0 */
 };
 
 /* Says all lines about an opened training (train_options.look). Reads the first lines of

@@ -9,8 +9,8 @@
 #include "io/read/reader.h"
 #include "io/store/store_rows.h"
 
-status first_read(struct crew *crew, const struct setup *setup, const char *paths, feed_looker *look, void *context,
-                  uint64_t *bad_count)
+status first_read(struct crew *crew, const struct setup *setup, const char *paths, enum reader_part lines,
+                  feed_looker *look, void *context, uint64_t *bad_count)
 {
     const struct batch_shape shape = graph_batch(&setup->graph);
     const struct example_shape example = graph_example(&setup->graph);
@@ -19,6 +19,7 @@ status first_read(struct crew *crew, const struct setup *setup, const char *path
     struct micro_batch m;
     struct reader *reader = NULL;
     bool is_end = false, is_enough = false;
+    options.lines = lines;
     options.readers = 1;
     options.processor_count = 0;
     TRY(arena_open(&arena, "reader", micro_batch_bytes(shape, example)));
@@ -147,7 +148,8 @@ status first_rows_check(struct crew *crew, const struct setup *setup, const char
     uint64_t bad_count;
     if (store_has_home(setup->model.store)) return ST_OK;
     TRY(first_rows_open(&rows, setup, paths, init));
-    status st = first_read(crew, setup, paths, first_rows_look, rows, &bad_count);
+    const enum reader_part lines = setup->settings.data_eval_fraction > 0 ? READER_TRAIN : READER_ALL;
+    status st = first_read(crew, setup, paths, lines, first_rows_look, rows, &bad_count);
     first_rows_close(rows);
     return st;
 }

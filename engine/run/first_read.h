@@ -5,10 +5,11 @@
 
 #include "engine/crew/crew.h"
 
-/* Reads the paths from their beginning, and shows micro-batches to `look` until it has seen enough; NULL:
- * reads one. *bad_count: the malformed lines that were left out. Fails as the reader and `look` do. */
-MUST_USE status first_read(struct crew *crew, const struct setup *setup, const char *paths, feed_looker *look,
-                           void *context, uint64_t *bad_count);
+/* Reads these lines of the paths from their beginning, and shows micro-batches to `look` until it has seen
+ * enough; NULL: reads one. *bad_count: the malformed lines that were left out. Fails as the reader and `look`
+ * do. */
+MUST_USE status first_read(struct crew *crew, const struct setup *setup, const char *paths, enum reader_part lines,
+                           feed_looker *look, void *context, uint64_t *bad_count);
 
 /* Whether keys of the data find rows in a model whose rows all come from `init`: a feed_looker. It sees what
  * is read before a training (first_rows_check) or, of a stream, what the training reads, before rows are made

@@ -39,6 +39,13 @@ few_steps() {
         section data | grep -qF -e '--set train.batch=16'
 }
 check 'few data for the batch: worth a look' few_steps
+held_out() {
+    doctor "$tiny" --data "$data" --set data.eval_fraction=0.75 &&
+        section data | grep -qE 'ok +training .*about 1,[67][0-9]{2} examples' &&
+        section data | grep -qE 'steps a pass +about 2[78]' &&
+        section data | grep -qE 'ok +evaluation .*about 5,[23][0-9]{2} examples'
+}
+check 'lines that are held out are of the evaluation' held_out
 doctor "$tiny" --data "$data" --eval "$work/test.tsv"
 same_memory() {
     "$HETERPS" plan-memory "$tiny" --data "$data" --eval "$work/test.tsv" 2>/dev/null | tr '\n' ' ' |
@@ -175,8 +182,25 @@ files() {
     [ $? = 1 ] && section disk | grep -q 'rows on disk need [0-9]* open files, and this process may have 70'
 }
 check 'too few open files' files
+# disk_of SIZE: doctor's page where rows on disk may take 16 MiB and the disk has this.
+mkdir "$work/disk"
+disk_of() {
+    unshare -rm sh -c "mount -t tmpfs -o size=$1 none '$work/disk' && shift && exec \"\$@\"" - - "$HETERPS" doctor \
+        "$tiny" --data "$data" --set store.ssd=16MiB --set store.path="$work/disk/rows" >"$work/page" 2>/dev/null
+    [ $? = 1 ] && section disk | grep -qE 'fail +rows +needs 16 MiB'
+}
+small_disk() {
+    disk_of 9m && section disk | grep -q 'another store.path; or --set store.ssd=9MiB$' || return 1
+    # A table needs eight segments of a MiB.
+    disk_of 4m && section disk | grep -q 'another store.path$' && ! section disk | grep -q 'store.ssd'
+}
+name='a disk with too little room: a budget is advised that is enough for training'
+if unshare -rm mount -t tmpfs none "$work/disk" 2>/dev/null; then check "$name" small_disk; else
+    skip "$name" 'no file system can be mounted here'
+fi
 both 'save directory' 'figures for everybody' "$tiny" --data "$data" --metrics 0.0.0.0:0
 both 'save directory' 'figures at no address' "$tiny" --data "$data" --metrics here
+both 'save directory' 'figures into a file in place of a folder' "$tiny" --data "$data" --tensorboard "$data"
 both 'save directory' 'tokens for no figures' "$tiny" --data "$data" --token-file "$work/tiny.cfg"
 check 'a trace that cannot be written' \
     sh -c "! '$HETERPS' doctor '$tiny' --data '$data' --trace '$work/no/where' | grep -q 'training can begin'"

@@ -11,6 +11,7 @@ rows 1500 "$data" && head -50 "$data" >"$work/few.tsv" &&
         --set checkpoint.keep=3 -q &&
     "$HETERPS" "$graph" --data "$data" --out "$work/other" --set checkpoint.every=8 --set checkpoint.wait=yes \
         --set checkpoint.keep=3 --set train.seed=2 -q &&
+    "$HETERPS" export "$graph" --model "$model" --for serving -o "$work/lean.bin" -q &&
     "$HETERPS" pretrain --count 1 --evaluations 10 -o "$work/a.policy" -q || { echo "not ok 1 - fixture"; exit 1; }
 
 # says STATUS PATTERN... -- PATH [ARGUMENT...]: fsck ends so, and its report (standard output, then the error)
@@ -37,6 +38,7 @@ check 'a directory: its saves, the newest first' says 0 "$three" 'manifest.16.js
     'manifest.8.json: step 8' '^whole .*: 3 saves, 9 files' -- "$model"
 check 'a save by its manifest' says 0 'manifest.8.json: step 8.*whole$' -- "$model/manifest.8.json"
 check 'a graph' says 0 '^file .*tiny.bin: graph, whole' -- "$graph"
+check 'a graph with a model' says 0 '^file .*lean.bin: graph and model, whole' -- "$work/lean.bin"
 check 'a policy' says 0 '^file .*a.policy: policy, whole' -- "$work/a.policy"
 check 'a file of rows' says 0 '^file .*emb.8.rows: rows, whole' -- "$model/emb.8.rows"
 check 'a file of tensors: what cannot be known is said' \
@@ -107,7 +109,7 @@ import json, os, random, shutil, subprocess, sys
 program, work, flips, seed, number = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5])
 pick, model, failed = random.Random(seed), work + "/model", False
 files = ([model + "/" + name for name in sorted(os.listdir(model)) if name != "lock"]
-         + [work + "/tiny.bin", work + "/a.policy"])
+         + [work + "/tiny.bin", work + "/lean.bin", work + "/a.policy"])
 
 def heterps(*arguments):
     return subprocess.run([program, *arguments], stdin=subprocess.DEVNULL, capture_output=True,
@@ -127,8 +129,9 @@ def unnoticed(path, begin, end):
                                        and f.get("end", 1 << 60) >= end for f in faults):
         return "fsck ends with %d: %s" % (done.returncode, done.stdout + done.stderr)
     if name == "a.policy": return ""
-    done = heterps("eval", work + "/tiny.bin", "--model", model if is_alone else manifest_of(path),
-                   "--data", work + "/few.tsv", "-q")
+    graph = [path] if name == "lean.bin" else [work + "/tiny.bin", "--model",
+                                               model if is_alone else manifest_of(path)]
+    done = heterps("eval", *graph, "--data", work + "/few.tsv", "-q")
     if done.returncode != 1 or name not in done.stderr or done.stderr.count("\n") != 1:
         return "eval ends with %d: %s" % (done.returncode, done.stderr)
     return ""
@@ -155,6 +158,7 @@ told("%d flipped bits: fsck names file and place, and eval does not use it (seed
 wrong = ""
 for path in files:
     for size in (0, 1, pick.randrange(os.path.getsize(path)), os.path.getsize(path) - 1):
+        if path.endswith("lean.bin") and size == os.path.getsize(work + "/tiny.bin"): continue  # a whole graph
         wrong = wrong or spoiled(path, lambda b: b[:size], lambda b: size, lambda b: size)
 told("cut and empty files", wrong)
 wrong = ""

@@ -113,8 +113,7 @@ check 'libsvm: groups follow the labels' \
 
 model libfm 'format = libfm
 sparse = features, F4, F2
-ids_max = 5
-ids_over = cut' 'features, F4, F2'
+ids_max = 6' 'features, F4, F2'
 rounds libfm
 check 'libfm: fields are in their places' \
     test "$(grep -cE '^[01] 0:0 [1-9][0-9]*:1 0:0 [1-9][0-9]*:1( [0-9]+:1)+$' libfm.txt)" = 200

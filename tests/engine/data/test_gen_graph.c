@@ -100,7 +100,7 @@ static const struct {
     {"[data]\nformat = libffm\nsparse = F0, F7, F3\n[column F3]\nids_max = 4\n" TABLE LOSS, 1000, 0.9,
      UINT64_C(0x3714a2aaa5cf18bd)},
     {"[data]\nformat = libfm\nsparse = F5, features, F2\nids_max = 3\n" TABLE LOSS, 1000, 1.1,
-     UINT64_C(0x5fb7223edf3ee05a)},
+     UINT64_C(0x17793f7587264754)},
     {"[data]\nformat = pairs\npath = p\nsparse = user\n[vocabulary v]\ncolumn = item\n[column item]\nvocabulary = v\n"
      "[candidates c]\nof = item\nnegatives = 3\n[table emb]\ndim = 4\n[embedding a]\ntable = emb\ninput = user\n"
      "[embedding k]\ntable = emb\ninput = c\npool = none\n[match m]\ninput = a, k\n"

@@ -280,7 +280,7 @@ static void warm_start__rows_of_npy_files__keys_as_they_are_or_of_words(void **s
     npy_make(fixture_path("rows/emb.keys.npy"), "<i8", false, "3,", keys, sizeof keys);
     npy_make(fixture_path("rows/emb.vectors.npy"), "<f4", false, "3, 4", emb, sizeof emb);
     npy_make(fixture_path("rows/side.car.vectors.npy"), "<f8", true, "4, 3", vectors, sizeof vectors);
-    fixture_write(fixture_path("rows/side.car.words.txt"), "red\ndark green\r\n\nblue", 21);
+    fixture_write(fixture_path("rows/side.car.words.txt"), "\xef\xbb\xbfred\ndark green\r\n\nblue", 24);
     fixture_model(&model, 0, 0);
     assert_ok(warm_start_told(&model, fixture_path("rows")));
     for (uint64_t row = 0; row < 3; row++) {

@@ -167,9 +167,9 @@ static void first_read__data__its_first_examples_and_bad_lines(void **state)
     before = scope_enter(scope);
     assert_ok(session_open(&s, &(struct session_options){.setup = {.graph_path = graph_path, .training = true},
                                                          .crew = {.threads = 1, .share = true}}));
-    assert_ok(first_read(&s.crew, &s.setup, data_path, NULL, NULL, &bad));
+    assert_ok(first_read(&s.crew, &s.setup, data_path, READER_ALL, NULL, NULL, &bad));
     assert_int_equal(bad, 0);
-    assert_int_equal(first_read(&s.crew, &s.setup, fixture_path("nothing"), NULL, NULL, &bad), ST_IO);
+    assert_int_equal(first_read(&s.crew, &s.setup, fixture_path("nothing"), READER_ALL, NULL, NULL, &bad), ST_IO);
     session_close(&s);
     const char *const set[] = {"data.bad_lines=skip"};
     FILE *file = fopen(data_path, "a");
@@ -178,7 +178,7 @@ static void first_read__data__its_first_examples_and_bad_lines(void **state)
     assert_ok(session_open(
         &s, &(struct session_options){.setup = {.graph_path = graph_path, .set = set, .set_count = 1, .training = true},
                                       .crew = {.threads = 1, .share = true}}));
-    assert_ok(first_read(&s.crew, &s.setup, data_path, NULL, NULL, &bad));
+    assert_ok(first_read(&s.crew, &s.setup, data_path, READER_ALL, NULL, NULL, &bad));
     assert_int_equal(bad, 2);
     session_close(&s);
     scope_enter(before);
