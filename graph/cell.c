@@ -69,9 +69,12 @@ static status product_check(const struct cells *cells, const struct cell *cell, 
              p->output);
     if (p->input_count == 0 || p->input_count > CELL_INPUTS_MAX)
         FAIL(INVALID, "expected 1 to %u inputs of a product, found %u", CELL_INPUTS_MAX, p->input_count);
-    for (uint32_t i = 0; i < p->input_count; i++)
-        if (!operand_is_there(cells, cell, p->input[i], p->is_edge) || cell_operand_cols(cells, p->input[i]) == 1)
+    for (uint32_t i = 0; i < p->input_count; i++) {
+        enum cell_operand_kind kind = cell_operand(p->input[i]).kind;
+        bool is_number = kind == CELL_NUMBER || kind == CELL_CONSTANT;
+        if (is_number || !operand_is_there(cells, cell, p->input[i], p->is_edge))
             FAIL(INVALID, "expected a vector as a product's input, found operand %#x", p->input[i]);
+    }
     uint64_t weights = (uint64_t)cell_product_cols(cells, p) * p->output_count * cells->units;
     if (weights > OP_PRODUCT_MAX)
         FAIL(INVALID, "expected at most %" PRIu64 " weights of a product, found %" PRIu64, OP_PRODUCT_MAX, weights);

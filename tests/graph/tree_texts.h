@@ -49,6 +49,13 @@ static const struct op_text tree_texts[] = {
      "optimizer = sgd 0.1\nseed = 5\n[cell leaf]\nv = number * 0.3 + 1\nu = v\n"
      "[cell inner]\nu = tanh(affine(left.u, left.v))\nv = sum(child.v) + affine(u)\n[tree a]\ninput = tree\nunits = 2\n"
      "state = v, u\n[tree b]\ninput = tree\nunits = 3\nstate = u, v\ngives = nodes\n[concat h]\ninput = a, b\n" OUT},
+    /* Vectors of one number, which are vectors none the less. */
+    {"trees_of_one_column",
+     "[data]\nformat = trees\nsparse = word, tree\nids_max = 9\nkinds = leaf, inner\n[train]\nbatch = 6\nmicro = 6\n"
+     "optimizer = sgd 0.1\nseed = 5\n[table one]\ndim = 1\n[embedding e]\ntable = one\ninput = word\npool = none\n"
+     "[cell leaf]\nv = tanh(affine(x)) + number\n[cell inner]\nv = tanh(affine(left.v, right.v) + number)\n"
+     "[tree a]\ninput = tree, e\nunits = 1\ndim = 1\nstate = v\n"
+     "[tree b]\ninput = tree, e\nunits = 3\ndim = 1\nstate = v\n[concat h]\ninput = a, b\n" OUT},
 };
 #define TREE_TEXT_COUNT (sizeof tree_texts / sizeof tree_texts[0])
 
