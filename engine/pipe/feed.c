@@ -211,6 +211,7 @@ static status feed_open_of(struct feed **out, const struct feed_options *o)
     feed->turn = o->waves && !o->all_lanes ? o->waves->turn : 0;
     feed->turn_count = o->waves && !o->all_lanes ? o->waves->turn_count : 1;
     feed->is_told = feed_is_told(o);
+    feed->all_lanes = o->all_lanes;
     feed->is_by_step = o->training && o->is_by_step;
     feed->epochs = o->epochs;
     feed->steps_max = o->steps_max;

@@ -38,8 +38,9 @@ struct feed {
     uint32_t turn, turn_count;         /* the consumer's is step `turn` of every turn_count */
     bool training;
     bool is_by_step;
-    bool is_told; /* node 0 tells the steps: the consumer's node has no lanes */
-    bool sweeps;  /* at ends of steps rows die, or are too many */
+    bool is_told;   /* node 0 tells the steps: the consumer's node has no lanes */
+    bool all_lanes; /* the consumer gets other nodes' lanes, too, and their rows */
+    bool sweeps;    /* at ends of steps rows die, or are too many */
     uint64_t epochs, steps_max;
     feed_looker *look; /* or NULL */
     void *look_context;

@@ -355,11 +355,12 @@ static status sweep_await(struct feed *feed, struct feed_place *at, uint64_t ste
     return ST_OK;
 }
 
-/* Whether the input's lane looks rows up on this node; an input without rows has none of any table. */
+/* Whether the input's lane looks rows up on this node, as all lanes do where the consumer gets all of them; an
+ * input without rows has none of any table. */
 static bool looks_up(const struct feed *feed, struct input *input)
 {
     const uint32_t lane = batch_lane_of(feed->shape, input->batch.micro_index);
-    if (exchange_has_lane(feed->exchange->rows.lanes, lane)) return true;
+    if (feed->all_lanes || exchange_has_lane(feed->exchange->rows.lanes, lane)) return true;
     for (uint32_t t = 0; t < input->ticket.table_count; t++) input->ticket.table[t].unique_count = 0;
     return false;
 }

@@ -235,12 +235,15 @@ served_figures() { # as many sets as node 0 evaluates, early stopping, and lines
         launched 0 3 "$@" --lanes 6,0,2 --set cluster.rows=servers && figures_same
 }
 check 'servers evaluate nothing, and serve rows to who does' served_figures
-ranks() { # GRAPH DATA TEST: all words, by the first node; the others send what they ask for
-    runs 0 "$h" "$1" --data "$2" --eval "$3" --log json --threads 1 --set eval.cutoffs=1,5 && cp out one.log &&
-        launched 0 3 "$1" --data "$2" --eval "$3" --log json --set eval.cutoffs=1,5 && figures_same
+ranks() { # GRAPH DATA TEST ARGUMENT...: all words, by the first node; the others send what they ask for
+    ranked_graph=$1 ranked_data=$2 ranked_test=$3
+    shift 3
+    set -- "$ranked_graph" --data "$ranked_data" --eval "$ranked_test" --log json --set eval.cutoffs=1,5 "$@"
+    runs 0 "$h" "$@" --threads 1 && cp out one.log && launched 0 3 "$@" && figures_same
 }
 check 'words are ranked for groups' ranks pairs.bin pairs.txt pairs2.txt
 check 'words are ranked for examples' ranks tokens.bin tokens.txt tokens2.txt
+check 'more words than the first lanes have places for' ranks pairs.bin pairs.txt pairs2.txt --set train.batch=16
 life() { # rows come and go, and are evaluated meanwhile
     rm -rf life2.model
     trains life life.bin --data data.tsv --threads 1 &&
