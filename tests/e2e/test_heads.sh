@@ -323,7 +323,8 @@ PYTHON
 check 'eval --by measures every head' by_the_same
 weightless_value() {
     awk -F, -v OFS=, 'NR > 1 && $3 == 2 { $5 = 0 } 1' "$test" >"$folder/class.csv"
-    "$HETERPS" eval "$folder/many.bin" --model "$folder/one.model" --data "$folder/class.csv" --by class >"$folder/by.log" &&
+    "$HETERPS" eval "$folder/many.bin" --model "$folder/one.model" --data "$folder/class.csv" --by class \
+        >"$folder/by.log" &&
         [ "$(grep -c '^by  *class = 2, [a-z]*: no means, for all weights are 0 (' "$folder/by.log")" = 8 ] &&
         [ "$(grep -c 'no means' "$folder/by.log")" = 8 ] && ! grep nan "$folder/by.log"
 }
