@@ -355,8 +355,8 @@ static status sweep_await(struct feed *feed, struct feed_place *at, uint64_t ste
     return ST_OK;
 }
 
-/* Whether the input's lane looks rows up on this node, as all lanes do where the consumer gets all of them; an
- * input without rows has none of any table. */
+/* Whether the input's lane looks rows up on this node, as all lanes do where the consumer gets all of
+ * them; an input without rows has none of any table. */
 static bool looks_up(const struct feed *feed, struct input *input)
 {
     const uint32_t lane = batch_lane_of(feed->shape, input->batch.micro_index);
