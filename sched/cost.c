@@ -99,6 +99,7 @@ status cost_model_open(struct cost_model *model, const struct instance *i)
         for (uint32_t t = 0; t < T; t++) model->times[(size_t)l * T + t] = cost_layer_time(i, l, t);
     double all_units = cost_places_set(model);
     model->has_run = i->run.micros > 0;
+    model->has_no_steps = i->run.micros == INSTANCE_NEVER_DRAINED;
     for (uint32_t t = 0; t < T; t++) {
         model->price[t] = i->types[t].resource.price_per_hour * resource_node_count(&i->types[t].resource);
         model->limit[t] = i->types[t].resource.limit;

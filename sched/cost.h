@@ -6,8 +6,9 @@
  *     cost  = epochs M / throughput / 3600 * sum over stages of price_per_hour k        (6, 7)
  *
  * A stage is a maximal run of layers on one type. Its computation is the sum of its layers' parallel and
- * sequential seconds. Its communication is that of the cut after its last layer; on a card it grows by
- * INSTANCE_CANNOT if the stage leaves out layers that are tied to its own.
+ * sequential seconds. Its communication is that of the cut after its last layer; on a card, and in a run
+ * without steps (wsp, asp) on any type, it grows by INSTANCE_CANNOT if the stage leaves out layers that are
+ * tied to its own.
  *
  * Of a stage on cards that looks rows up nothing divides, and k is 1, if the plan is to be run.
  *
@@ -83,7 +84,8 @@ struct cost_model {
     double tau_max;          /* 1 / throughput_limit; infinite: no limit */
     double penalty;          /* above the cost of any plan that keeps to limits and throughput */
     /* Ties: a stage on a card that begins with layer l must end before torn_at[l], and one that ends with l
-     * must begin at whole_from[l] or later; other stages take `torn` seconds more an example. */
+     * must begin at whole_from[l] or later; other stages take `torn` seconds more an example. So must all
+     * stages of a run without steps. */
     bool *is_card;                  /* [T] */
     bool *adds_moves;               /* [T] the time of moves is added to that of computing */
     uint32_t *torn_at, *whole_from; /* [L] */
@@ -103,9 +105,10 @@ struct cost_model {
     double step;             /* S */
     double links_most;       /* seconds an example: no stage takes longer on a link */
     bool has_node_memory, has_node_price, has_leaders;
-    bool has_shared; /* a place has several nodes */
-    bool has_ends;   /* cost_stage_end changes some stages: a type adds moves, or cards look rows up alone */
-    bool has_run;    /* plans are to be run: a stage that looks rows up has one card at most */
+    bool has_shared;   /* a place has several nodes */
+    bool has_ends;     /* cost_stage_end changes some stages: a type adds moves, or cards look rows up alone */
+    bool has_no_steps; /* of the run: INSTANCE_NEVER_DRAINED */
+    bool has_run;      /* plans are to be run: a stage that looks rows up has one card at most */
     void *memory;
 };
 MUST_USE status cost_model_open(struct cost_model *model, const struct instance *instance);
@@ -138,7 +141,8 @@ static inline void cost_move_set(const struct cost_model *m, uint32_t first, uin
     const struct cost_time *end = &m->times[(size_t)last * m->type_count + type];
     sum->move = end->move;
     sum->move_shared = end->move_shared;
-    if (m->is_card[type] && (last >= m->torn_at[first] || first < m->whole_from[last])) sum->move += m->torn;
+    if ((m->is_card[type] || m->has_no_steps) && (last >= m->torn_at[first] || first < m->whole_from[last]))
+        sum->move += m->torn;
 }
 /* Whether a run takes the stage only on one card, as it looks rows up. */
 static inline bool cost_is_one_card(const struct cost_model *m, uint32_t first, uint32_t last, uint32_t type)

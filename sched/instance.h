@@ -74,7 +74,7 @@ struct instance_layer {
     double row_bytes;    /* an example, of its look-ups: keys and values of rows, and their gradients; 0: it has none */
     double cut_bytes;    /* across the cut after it, an example, there and back; 0: not known       */
     /* Numbers of layers before and after it that share a table or parameters with it, or lie between such
-     * layers (graph_ties): a card has all of them in one stage, or none. */
+     * layers (graph_ties): a card has all of them in one stage, or none; without steps all lie in one. */
     uint32_t tied_before, tied_behind;
     bool is_end; /* has a loss or another head, which lies where the last layer does; of the last layer it is implied */
 };

@@ -124,7 +124,12 @@ uint64_t nodes_of_plan(const struct instance *instance, const struct cost_stage 
 {
     uint64_t all = 0;
     for (uint32_t s = 0; s < stage_count; s++) all |= instance->types[stages[s].type].resource.nodes;
-    return all & (all - 1) ? nodes_packed(instance->types[type].resource.nodes, all) : 0;
+    if ((all & (all - 1)) == 0) return 0;
+    const uint64_t nodes = nodes_packed(instance->types[type].resource.nodes, all),
+                   end = nodes_packed(instance->types[stages[stage_count - 1].type].resource.nodes, all);
+    /* Without steps node 0 has the last stage (engine/node/stages.h): nodes below come behind it. */
+    if (instance->run.micros < INSTANCE_NEVER_DRAINED || (end & (end - 1)) != 0) return nodes;
+    return (nodes & ~(2 * end - 1)) | (nodes & (end - 1)) << 1 | ((nodes & end) != 0);
 }
 
 const char *nodes_misplaced_text(enum cost_misplaced misplaced)

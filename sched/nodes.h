@@ -24,8 +24,9 @@ struct nodes_step {
 MUST_USE status nodes_apply(struct instance *instance, const struct cluster *cluster, const struct nodes_step *step);
 /* The checks of nodes_apply that need no instance. */
 MUST_USE status nodes_check(const struct cluster *cluster, const struct nodes_step *step);
-/* The nodes of the plan that a stage of the type lies on; the nodes that the plan uses are numbered in their
- * order. 0: the plan says nothing of nodes, as its types have none, or all lie on one. */
+/* The nodes of the plan that a stage of the type lies on. The nodes that the plan uses are numbered in
+ * their order, but without steps (wsp) from the last stage's on. 0: the plan says nothing of nodes, as
+ * its types have none, or all lie on one. */
 uint64_t nodes_of_plan(const struct instance *instance, const struct cost_stage *stages, uint32_t stage_count,
                        uint32_t type);
 /* Why a run refuses a plan: "tables would lie on several nodes, …". */

@@ -13,6 +13,7 @@
 #include "engine/base/trust.h"
 #include "engine/device/card/measure.h"
 #include "engine/sync/sync.h"
+#include "graph/clip.h"
 
 /* Examples of an epoch where neither cluster nor data tell: the choice of the cheapest
  * plan does not depend on them. */
@@ -153,6 +154,16 @@ static void types_set(struct instance *instance, const struct cluster *cluster, 
     }
 }
 
+/* Without steps one stage has all gradients whose norm is bounded: all layers go together. */
+static void layers_tie(struct instance *instance)
+{
+    const uint32_t last = instance->layer_count - 1;
+    for (uint32_t l = 0; l <= last; l++) {
+        instance->layers[l].tied_before = l;
+        instance->layers[l].tied_behind = last - l;
+    }
+}
+
 /* How a training of the graph runs: here, or on a machine with all cores of the cluster, if it has more. */
 static status run_set(struct instance *instance, const struct profile_options *o)
 {
@@ -166,7 +177,10 @@ static status run_set(struct instance *instance, const struct profile_options *o
     if (cores < here.count) cores = here.count;
     if (cores > INSTANCE_CORES_MAX) cores = INSTANCE_CORES_MAX;
     instance->run = (struct instance_run){.micros = INSTANCE_NEVER_DRAINED, .cores = (uint32_t)cores};
-    if (sync_by_lane(data.settings.train_sync)) instance->run.micros = batch_micro_count(graph_batch(o->graph));
+    if (sync_by_lane(data.settings.train_sync))
+        instance->run.micros = batch_micro_count(graph_batch(o->graph));
+    else if (clip_optimizer(o->graph))
+        layers_tie(instance);
     profile_data_close(&data);
     return ST_OK;
 }

@@ -254,6 +254,16 @@ slow_from = 40'
 } >"$work/sim.cfg"
 "$HETERPS" "$work/tiny.bin" --cluster "$work/sim.cfg" --data "$work/data.tsv" --log json --set train.batch=128 \
     --set train.micro=8 --set train.epochs=10 --set train.steps_max=160 >"$work/sim.log" 2>"$work/sim.err"
+# Without steps a bound on the norm of gradients keeps all layers together: two stages could not be trained.
+waves() { # MODEL CUT SET...: the plan has that many stages
+    waves_model=$1 waves_stages=$2
+    shift 2
+    "$HETERPS" "$waves_model" --cluster "$work/sim.cfg" --data "$work/data.tsv" --set train.sync=wsp \
+        --set train.steps_max=20 --set train.batch=16 "$@" >"$work/waves.out" 2>"$work/waves.err" &&
+        grep -q "^plan     $waves_stages" "$work/waves.err"
+}
+check 'wsp on a cluster: in stages' waves "$work/tiny.bin" '2 stages'
+check 'with a bound on gradients: in one' waves "$work/tiny.bin" '1 stage:' --set train.clip_norm=1
 slower='a type that slows down: planned anew, and the rate recovers'
 python3 - "$work/sim.log" <<'PYTHON' && ok "$slower" || { not_ok "$slower"; note <"$work/sim.err"; }
 import json, sys

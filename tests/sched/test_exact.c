@@ -218,13 +218,15 @@ static void groups_tie(struct instance_layer *layers, uint32_t L, const uint32_t
     }
 }
 
-/* Whether each stage on a card has all layers of a group or none. */
+/* Whether each stage on a card has all layers of a group or none; where a run has no steps, each stage. */
 static bool keeps_groups(const struct cost_model *m, const uint32_t *group, const type_index *types)
 {
     struct cost_stage stages[16];
+    const bool has_steps = m->instance->run.micros < INSTANCE_NEVER_DRAINED;
     uint32_t count = cost_stages(m, types, stages);
     for (uint32_t stage = 0; stage < count; stage++)
-        for (uint32_t l = stages[stage].first; l <= stages[stage].last && m->is_card[stages[stage].type]; l++)
+        for (uint32_t l = stages[stage].first;
+             l <= stages[stage].last && (!has_steps || m->is_card[stages[stage].type]); l++)
             for (uint32_t o = 0; o < m->layer_count && group[l] > 0; o++)
                 if (group[o] == group[l] && (o < stages[stage].first || o > stages[stage].last)) return false;
     return true;
@@ -244,7 +246,7 @@ static void exact__tied_layers__equals_every_plan_that_keeps_them_together(void 
         for (uint32_t t = 0; t < T; t++)
             fixture.types[t].resource.device = fixture_below(&seed, 3) ? RESOURCE_EMU : RESOURCE_CPU;
         if (c % 2) { /* cards that look rows up are one */
-            fixture.instance.run = (struct instance_run){.micros = 1, .cores = 1};
+            fixture.instance.run = (struct instance_run){.micros = c % 4 == 1 ? 1 : INSTANCE_NEVER_DRAINED, .cores = 1};
             for (uint32_t l = 0; l < L; l++) fixture.layers[l].row_bytes = fixture_below(&seed, 3) == 0;
         }
         for (uint32_t l = 0; l < L; l++) group[l] = fixture_below(&seed, 4);

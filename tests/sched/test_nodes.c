@@ -397,6 +397,11 @@ static void cost_misplaced__stages_that_a_run_refuses__are_infeasible(void **sta
                             far[] = {{.type = 1}, {.type = 2}};
     assert_true(nodes_of_plan(&instance, two, 2, 0) == 3 && nodes_of_plan(&instance, two, 2, 2) == 4);
     assert_true(nodes_of_plan(&instance, one, 1, 0) == 3 && nodes_of_plan(&instance, far, 2, 2) == 2);
+    /* Without steps nodes begin with the last stage's. */
+    instance.run = (struct instance_run){.micros = INSTANCE_NEVER_DRAINED, .cores = 1};
+    assert_true(nodes_of_plan(&instance, far, 2, 2) == 1 && nodes_of_plan(&instance, far, 2, 1) == 2);
+    assert_true(nodes_of_plan(&instance, two, 2, 2) == 1 && nodes_of_plan(&instance, two, 2, 0) == 6);
+    instance.run = (struct instance_run){0};
 }
 
 /* plan.json says the nodes of each stage, among those of the plan, and the units of all nodes. */
