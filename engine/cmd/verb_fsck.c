@@ -191,11 +191,19 @@ static bool segment_tell(struct found *found, const struct model_saved *s, const
 
 /* --- a save ----------------------------------------------------------------------------------- */
 
+/* A segment that was filled between saves comes in several stretches: it is one file. */
 static uint32_t files_of(const struct manifest *m)
 {
     uint32_t count = 1;
-    for (uint32_t t = 0; t < m->table_count; t++)
-        count += m->tables[t].part_count + (m->tables[t].admission.name != NULL);
+    for (uint32_t t = 0; t < m->table_count; t++) {
+        const struct manifest_part *part = m->tables[t].part;
+        count += m->tables[t].admission.name != NULL;
+        for (uint32_t i = 0; i < m->tables[t].part_count; i++) {
+            uint32_t before = i;
+            while (before > 0 && strcmp(part[before - 1].file.name, part[i].file.name) != 0) before--;
+            count += before == 0;
+        }
+    }
     return count;
 }
 
@@ -439,6 +447,19 @@ static uint64_t lock_holder(const char *directory)
     return holder;
 }
 
+/* Counts the files that the saves name: a file that several name, as saves share rows, is one. */
+static void files_count(struct found *found, const struct listing *l, const char *directory)
+{
+    found->file_count = found->bytes = 0;
+    for (uint32_t i = 0; i < l->name_count; i++) {
+        struct stat about;
+        char path[FILE_PATH_BYTES];
+        if (!is_named(l, l->names[i]) || stat(file_path_join(path, directory, l->names[i]), &about) != 0) continue;
+        found->file_count++;
+        found->bytes += (uint64_t)about.st_size;
+    }
+}
+
 static void leftovers_tell(const struct listing *l, const char *directory)
 {
     for (uint32_t i = 0; i < l->name_count; i++) {
@@ -500,6 +521,7 @@ static status directory_check(struct found *found, const char *path)
     for (uint32_t i = 0; i < l.save_count && st == ST_OK; i++)
         st = save_check(found, file_path_join(manifest, path, l.saves[i].name));
     if (st == ST_OK) {
+        files_count(found, &l, path);
         leftovers_tell(&l, path);
         lock_tell(path);
         st = best_check(found, &l, path);

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/file.h"
+
 /* Names come from files: a message shows this many bytes of a name. */
 #define NAME_SHOWN ".120s"
 
@@ -96,6 +98,7 @@ static status lines_read(struct name_map *map, const char *path, size_t bytes)
 status name_map_parse(struct name_map *map, const char *path, const char *text, size_t bytes)
 {
     *map = (struct name_map){0};
+    file_mark_skip(&text, &bytes);
     if (bytes >= UINT32_MAX) FAIL(INVALID, "%s: expected less than 4 GiB of names, found %zu bytes", path, bytes);
     map->text = malloc(bytes + 1);
     if (map->text == NULL) FAIL(MEMORY, "%s: no memory for %zu bytes", path, bytes);

@@ -34,6 +34,11 @@ static void name_map_parse__pairs_comments_and_spaces__are_sorted_pairs(void **s
     assert_null(name_map_find(&map, "fc2"));
     assert_null(name_map_find(&map, "z"));
     name_map_free(&map);
+    assert_int_equal(parsed(&map, "\xef\xbb\xbf"
+                                  "a = b\n"),
+                     ST_OK);
+    assert_string_equal(name_map_find(&map, "a")->ours, "b");
+    name_map_free(&map);
     assert_int_equal(parsed(&map, ""), ST_OK);
     assert_int_equal(map.count, 0);
     assert_null(name_map_find(&map, "a"));
