@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "engine/base/log.h"
 #include "tests/engine/model/model_fixture.h"
@@ -112,13 +113,16 @@ static void model_load__another_graph__says_what_differs(void **state)
 
 #define MANY_ROWS 60000u
 
-/* Removes the save's files of rows, as a training that thins its saves does, once they are mapped. */
+static _Atomic bool shared_is_loaded;
+
+/* Removes the save's files of rows, as a training that thins its saves does, once they are mapped; or, on a
+ * busy machine, when the load has ended. */
 static void *rows_remove(void *directory)
 {
     static char maps[1 << 20];
     char rows[512], path[1200];
     snprintf(rows, sizeof rows, "%s/emb.10.rows", (const char *)directory);
-    for (int is_mapped = 0; !is_mapped;) {
+    for (bool is_mapped = false; !is_mapped && !atomic_load(&shared_is_loaded);) {
         FILE *file = fopen("/proc/self/maps", "r");
         if (file == NULL) return NULL;
         maps[fread(maps, 1, sizeof maps - 1, file)] = 0;
@@ -149,7 +153,9 @@ static void model_load__rows_in_files_that_go_meanwhile__are_read_all_the_same(v
     assert_ok(fixture_save(&from, path));
     assert_ok(model_open(&model, &fixture_graph, &(struct model_budget){.ram_bytes = large.ram_bytes, .rows = rows}));
     assert_int_equal(pthread_create(&remover, NULL, rows_remove, path), 0);
-    if (model_load(&model, path) != ST_OK) fail_msg("%s", status_message());
+    const status st = model_load(&model, path);
+    atomic_store(&shared_is_loaded, true);
+    if (st != ST_OK) fail_msg("%s", status_message());
     assert_int_equal(pthread_join(remover, NULL), 0);
     for (uint32_t t = 0; t < 2; t++)
         for (uint64_t row = 0; row < MANY_ROWS; row += MANY_ROWS / 7) {
