@@ -1,5 +1,4 @@
-/* The generator of gen_graph.h. A row is made column by column, in the order of the
- * format, from draws of its own stream. */
+/* The generator of gen_graph.h. A row is drawn from a stream of its own, column by column of the format. */
 #include "engine/data/gen_graph.h"
 
 #include <inttypes.h>
@@ -427,8 +426,7 @@ static void node_put(struct gen_tree *t, uint32_t first, uint32_t leaf_count, co
 /* A leaf's number from -1 to 1; where every node's number is its label, one of the two labels. */
 static double number_draw(const struct reader_schema *s, struct draw *d)
 {
-    const bool is_label = s->example.label_count > 0 && s->label[0].label_is_of_nodes;
-    return is_label ? draw_below(d, 2) : 2 * draw_unit(d) - 1;
+    return s->example.label_count && s->label[0].label_is_of_nodes ? draw_below(d, 2) : 2 * draw_unit(d) - 1;
 }
 
 static size_t trees_row(struct gen_graph *g, struct draw *d, char *line, struct gen_criteo_truth *truth)
