@@ -91,8 +91,8 @@ static status caches_share(struct trainer *t, struct data_cache_budget *train)
         .is_bounded = settings->train_steps_max > 0};
     if (train->window && settings->cache_ram == 0 && settings->cache_ssd == 0)
         FAIL(INVALID,
-             "cache.shuffle = blocks needs all of the data in the cache, and train.epochs = %" PRIu64
-             " has none; give --set cache.ram=SIZE or cache.ssd=SIZE, or cache.shuffle=none",
+             "cache.shuffle = blocks needs all of the data in the cache for passes 2 to %" PRIu64
+             ", found cache.ram = 0 and cache.ssd = 0; give one of them a size, or --set cache.shuffle=none",
              (uint64_t)settings->train_epochs);
     const uint32_t count = t->eval.sets.count;
     double share[EVAL_SETS_MAX], share_sum = 0;

@@ -119,7 +119,7 @@ static void caches_share__order_of_blocks_without_a_cache__is_refused(void **sta
     settings->cache_ram = settings->cache_ssd = 0;
     assert_int_equal(caches_share(&t, &train), ST_INVALID);
     assert_non_null(
-        strstr(status_message(), "blocks needs all of the data in the cache, and train.epochs = 3 has none"));
+        strstr(status_message(), "blocks needs all of the data in the cache for passes 2 to 3, found cache.ram = 0"));
     settings->train_epochs = 1;
     assert_int_equal(caches_share(&t, &train), ST_OK);
 }
