@@ -18,7 +18,7 @@ nodes of this program do, which receive while they compute (both of `plan --work
 processes to this simulation. Medians of ROUNDS turns. With --all-reduce also one turn of all cards by bsp, whose
 owners send to all, beside Horovod's of the paper and of the ring that `plan` reckons.
 
-Ten minutes a round. Status 1 unless all ratios lie between 0.9 and 1.1; 77 with a sentence where there can be no
+Seven minutes a round. Status 1 unless all ratios lie between 0.9 and 1.1; 77 with a sentence where there can be no
 namespaces.
 
 Source: HetPipe, section 8, Tables 1 and 4."""
