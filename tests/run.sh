@@ -6,7 +6,7 @@
 # tests/alone, after the process BESIDE has ended.
 # A program prints TAP ("ok 1 - name", "not ok 2 - name", "ok 3 - name # SKIP why"); one that dies without saying
 # "not ok", or says nothing, counts as one failure; exit status 77 with nothing printed as one skip.
-# Last line: N passed, N failed, N skipped. Exit status 1 if anything failed.
+# Last, if anything failed: "== failed", what failed once more, and exit status 1. Last line: N passed, N failed, N skipped.
 set -u
 cd "$(dirname "$0")/.."
 
@@ -39,6 +39,7 @@ one() {
         grep '^# ' "$log" | grep -v '^# ok - tests' | sed 's/^# /    /'
     } >"$log.told"
     flock "$out/counts" cat "$log.told"
+    [ $bad = 0 ] || flock "$out/counts" cat "$log.told" >>"$out/failed"
 }
 if [ "$1" = --one ]; then
     one "$2" "$3"
@@ -62,6 +63,7 @@ export HETERPS BUILD CMOCKA_MESSAGE_OUTPUT=TAP
 rm -rf "$out/logs"
 mkdir -p "$out/logs"
 : >"$out/counts"
+: >"$out/failed"
 : >"$out/together"
 : >"$out/alone"
 : >"$out/waiting"
@@ -81,6 +83,7 @@ xargs -r -n1 -P"$(nproc)" sh tests/run.sh --one "$out" <"$out/together"
 wait
 while [ -s "$out/alone" ] && [ -n "${BESIDE:-}" ] && kill -0 "$BESIDE" 2>/dev/null; do sleep 1; done
 xargs -r -n1 sh tests/run.sh --one "$out" <"$out/alone"
+[ ! -s "$out/failed" ] || { echo '== failed'; cat "$out/failed"; }
 awk '{ passed += $1; failed += $2; skipped += $3 }
     END {
         if (!NR) print "no test matches " pattern >"/dev/stderr"
