@@ -7,8 +7,9 @@
 # A program prints TAP ("ok 1 - name", "not ok 2 - name", "ok 3 - name # SKIP why"); one that dies without saying
 # "not ok", or says nothing, counts as one failure; exit status 77 with nothing printed as one skip.
 # A program that fails runs once more, alone: if it passes then, the failure counts as a skip, for a machine that stops
-# for a moment fails what waits or compares times. Not so where a sanitizer has found something. Last, if anything failed:
-# "== failed", what failed once more, and exit status 1. Last line: N passed, N failed, N skipped.
+# for a moment fails what waits or compares times. Not so where a sanitizer has found something.
+# Last, if anything failed: "== failed", what failed once more, and exit status 1. Last line: N passed, N failed, N
+# skipped.
 set -u
 cd "$(dirname "$0")/.."
 
