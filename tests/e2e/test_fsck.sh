@@ -87,7 +87,8 @@ manifest_lost() { # then the directory cannot be saved to, and the advice says s
         says 1 '^fault .*manifest.json: is missing' '^use .*--resume .*/lost/manifest.16.json --out ANOTHER' \
             -- "$work/lost" &&
         "$HETERPS" "$graph" --data "$data" --resume "$work/lost/manifest.16.json" --out "$work/another" -q &&
-        says 0 '^whole' -- "$work/another"
+        says 0 '^whole' -- "$work/another" &&
+        rm "$work/lost/manifest.16.json" && says 1 '^fault .*manifest.json: is missing' -- "$work/lost"
 }
 older_lost() {
     rm -rf "$work/lost" && cp -R "$model" "$work/lost" && : >"$work/lost/manifest.16.json" &&

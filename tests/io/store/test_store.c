@@ -738,9 +738,22 @@ static void key_fields_fill__any_fields__are_maximal_runs(void **state)
     }
 }
 
+static void room_check__keys_in_flight__are_half_of_the_serials_at_most(void **state)
+{
+    (void)state;
+    /* 31 * 601 * 1801 = 2^25 - 1 */
+    struct store_options o = {.ticket_max = 31, .batch = {.micro = 601}, .example = {.key_count_max = 1801}};
+    assert_int_equal(room_check(&o), ST_OK);
+    o.ticket_max = 32;
+    assert_int_equal(room_check(&o), ST_MEMORY);
+    assert_string_equal(status_message(), "32 micro-batches of up to 1082401 keys in flight are more than 33554431 "
+                                          "keys; lower train.micro or the slots");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(room_check__keys_in_flight__are_half_of_the_serials_at_most),
         cmocka_unit_test(key_fields_fill__any_fields__are_maximal_runs),
         cmocka_unit_test(store_number__beside_create__gives_what_prepare_does_alone_race),
         cmocka_unit_test(store_prepare__duplicates__are_one_row),
