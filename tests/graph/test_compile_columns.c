@@ -420,6 +420,15 @@ static void compile__kinds_of_nodes__are_names_unlike_numbers(void **state)
     refused(strcat(text, "b\n" LOSS), NULL, "expected at most 4000 characters, found 4002");
 }
 
+static void compile__tree_of_more_numbers_than_an_op_has__is_refused(void **state)
+{
+    (void)state;
+    refused("[data]\nformat = trees\nsparse = tree\nids_max = 60000\nkinds = leaf, inner\n[train]\nbatch = 1\n"
+            "micro = 1\n[cell leaf]\nv = number\n[cell inner]\nv = tanh(affine(left.v))\n[tree a]\ninput = tree\n"
+            "units = 512\nstate = v\n[loss bce]\ninput = a\n",
+            NULL, "[tree a]: expected at most 16777216 numbers an example, found ");
+}
+
 /* Fields of one seed give a text one key; a format may have one for all. */
 static void compile__keys__seeds_by_name_or_format(void **state)
 {
@@ -493,6 +502,7 @@ int main(void)
         cmocka_unit_test(graph_source_of__a_graph__knows_what_it_was_compiled_with),
         cmocka_unit_test(compile__columns_that_cannot_be__are_refused),
         cmocka_unit_test(compile__kinds_of_nodes__are_names_unlike_numbers),
+        cmocka_unit_test(compile__tree_of_more_numbers_than_an_op_has__is_refused),
         cmocka_unit_test(compile__names_of_each_format__are_those_it_says),
         cmocka_unit_test(graph_column_data__offsets__within_dense_values_or_labels),
         cmocka_unit_test(compile__keys__seeds_by_name_or_format),
