@@ -14,6 +14,7 @@
 #include "engine/base/bf16.h"
 #include "engine/base/heap.h"
 #include "engine/base/inputs.h"
+#include "engine/model/lean.h"
 #include "engine/model/manifest.h"
 
 #define SAFETENSORS_END ".safetensors"
@@ -142,6 +143,11 @@ static status file_open(struct tensor_source *s, const char *path)
         tensor_add(s, file->stem)->npy = npy;
         return ST_OK;
     }
+    if (lean_is(path))
+        FAIL(INVALID,
+             "%s: expected tensors, found a graph with a model behind it; give the saved model that it was exported "
+             "from, or its values: heterps-run export %s --model %s -o DIR",
+             path, path, path);
     TRY(safetensors_open(&file->safetensors, path, file->map.data, file->map.bytes));
     return safetensors_add(s, file);
 }
