@@ -5,8 +5,6 @@
 #include "engine/base/words.h"
 #include "engine/cmd/command.h"
 #include "engine/crew/setup.h"
-#include "engine/model/model_dir.h"
-#include "engine/model/model_saved.h"
 #include "engine/model/model_saves.h"
 #include "engine/model/warm_start.h"
 
