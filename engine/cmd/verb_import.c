@@ -1,8 +1,11 @@
 /* heterps-run import: makes a model's directory from another program's tensors; the reverse of export. */
+#include <unistd.h>
+
 #include "engine/base/log.h"
 #include "engine/base/words.h"
 #include "engine/cmd/command.h"
 #include "engine/crew/setup.h"
+#include "engine/model/model_saves.h"
 #include "engine/model/warm_start.h"
 
 struct import_options {
@@ -43,6 +46,17 @@ static const struct flag flags[] = {
      .offset = offsetof(struct import_options, set)},
 };
 
+/* Before the tensors are read: whether the model can go there, and what it takes the place of. */
+static status output_check(const struct setup *s, const char *path)
+{
+    if (access(path, F_OK) != 0) return ST_OK; /* made with the save */
+    TRY(model_dir_check(&s->graph, path));
+    if (model_dir_find(path) != ST_OK) return ST_OK;
+    log_info("out      %s holds a model: the imported one takes its place", path);
+    older_saves_warn(path, s->settings.checkpoint_keep);
+    return ST_OK;
+}
+
 static status import(struct setup *s, const char *path, const struct import_options *o)
 {
     const struct warm_start_options options = {.path = path,
@@ -55,6 +69,7 @@ static status import(struct setup *s, const char *path, const struct import_opti
     const struct model_save_options save = {.path = o->output, .keep = s->settings.checkpoint_keep};
     uint64_t bytes;
     char text[16];
+    TRY(output_check(s, o->output));
     TRY(setup_memory_check(s));
     model_init(&s->model);
     TRY(warm_start(&s->model, &options));

@@ -111,16 +111,29 @@ static status pad(struct lean *l)
     return put(l, zeros, aligned(l->at) - l->at);
 }
 
+/* Checks that readers will find finite numbers; bfloat16 rounds the greatest ones to infinity. */
+static status vector_check(const struct lean *l, const float *vector, uint32_t dim)
+{
+    for (uint32_t i = 0; i < dim; i++) {
+        if (!isfinite(vector[i]))
+            FAIL(INVALID, "%s: a row to be written has a value that is not finite; export a save from before",
+                 l->options->path);
+        if (l->header.store == LEAN_BF16 && !isfinite(bf16_round(vector[i])))
+            FAIL(INVALID,
+                 "%s: a row to be written has the value %g, which is more than a bfloat16 can be; "
+                 "export with --store f32",
+                 l->options->path, (double)vector[i]);
+    }
+    return ST_OK;
+}
+
 static status vector_put(struct lean *l, const float *vector, uint32_t dim, uint64_t row)
 {
     union {
         uint16_t bf16[PIECE_FLOATS];
         int8_t int8[2 * PIECE_FLOATS];
     } piece;
-    for (uint32_t i = 0; i < dim && l->hash != NULL; i++) /* before anything is written */
-        if (!isfinite(vector[i]))
-            FAIL(INVALID, "%s: a row to be written has a value that is not finite; export a save from before",
-                 l->options->path);
+    if (l->hash != NULL) TRY(vector_check(l, vector, dim)); /* before anything is written */
     if (l->header.store == LEAN_F32) return put(l, vector, dim * sizeof *vector);
     if (l->header.store == LEAN_INT8) l->scales[row] = scale_of(vector, dim);
     for (uint32_t begin = 0; begin < dim; begin += PIECE_FLOATS) {

@@ -123,7 +123,8 @@ MUST_USE status model_array_put(const struct model_array *array, struct file_wri
 MUST_USE status model_arrays_put(const struct model_arrays *arrays, struct file_writer *writer);
 
 /* Says early whether model_save can use the directory `path`, makes it if it is absent, and claims it for
- * this process until the process exits. INVALID or CORRUPT: the directory holds anything but a model;
+ * this process until the process exits. INVALID or CORRUPT: the directory holds anything but a model,
+ * or a model whose manifest or lock is a link to another directory's;
  * MISMATCH: another graph's model; IO: it cannot be written to; SYSTEM: another process has claimed it (a
  * lock on DIR/lock). May be called again. */
 MUST_USE status model_dir_check(const struct graph *graph, const char *path);

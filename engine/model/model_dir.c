@@ -141,9 +141,27 @@ static status same_graph_check(const struct graph *graph, const char *path)
          path, name, hash, graph->header->model_hash, is_told ? ": " : "", is_told ? what : "");
 }
 
+/* A copy made of links (cp -rs, data under git-annex or DVC) shares its files with another directory: a save
+ * would replace that directory's manifest, and so take its model away. */
+static status links_check(const char *path)
+{
+    static const char *const names[] = {MANIFEST_NAME, MODEL_LOCK_NAME};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char file_path[FILE_PATH_BYTES];
+        struct stat about;
+        if (lstat(file_path_join(file_path, path, names[i]), &about) == 0 && S_ISLNK(about.st_mode))
+            FAIL(INVALID,
+                 "%s: a link, and a save here would change the directory that it leads to; give another directory, or "
+                 "copy the model (cp -rL)",
+                 file_path);
+    }
+    return ST_OK;
+}
+
 status model_dir_check(const struct graph *graph, const char *path)
 {
     TRY(file_directory_make(path));
+    TRY(links_check(path));
     if (model_file_is_there(path, MANIFEST_NAME)) {
         TRY(same_graph_check(graph, path));
     } else {

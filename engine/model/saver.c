@@ -14,6 +14,7 @@
 #include "engine/base/log.h"
 #include "engine/base/steady.h"
 #include "engine/base/thread.h"
+#include "engine/model/model_dir.h"
 #include "engine/model/model_names.h"
 #include "engine/model/model_save.h"
 #include "io/store/store_rows.h"
@@ -209,6 +210,33 @@ static uint64_t chain_bytes(const struct manifest_part *chain, uint32_t count)
     return sum;
 }
 
+/* A file of an earlier save that is gone; NULL: all are there. */
+static const char *gone_find(const struct saver *s)
+{
+    for (uint32_t t = 0; t < s->table_count; t++)
+        for (uint32_t i = 0; i < s->table[t].chain_count; i++)
+            if (!model_file_is_there(s->path, s->table[t].chain[i].file.name)) return s->table[t].chain[i].file.name;
+    return NULL;
+}
+
+/* Forgets all chains if files of theirs are gone, so that this save is whole: someone has moved the
+ * directory away, or emptied it. What is there now is claimed as at the start. */
+static status chains_check(struct saver *s)
+{
+    const char *gone = gone_find(s);
+    if (gone == NULL) return ST_OK;
+    log_warning("out %s: %s of an earlier save of this run is gone: the save of step %" PRIu64
+                " is whole, and needs no file of earlier ones",
+                s->path, gone, s->frozen.progress.step);
+    for (uint32_t t = 0; t < s->table_count; t++) {
+        struct saver_table *table = &s->table[t];
+        chain_free(table->chain, table->chain_count);
+        table->chain = NULL;
+        table->chain_count = table->chain_max = 0;
+    }
+    return model_dir_check(s->model->graph, s->path);
+}
+
 /* Whether this save begins a new chain. */
 static bool full_choose(const struct saver *s)
 {
@@ -334,6 +362,7 @@ static status begin(struct saver *s, const uint64_t *row_count, uint32_t ticket)
     memcpy(s->frozen.state, s->model->state, h->state_floats * sizeof(float));
     s->save = (struct save){.model = &s->frozen, .path = s->path, .keep = s->keep, .rows_put = rows_put, .context = s};
     TRY(save_begin(&s->save));
+    TRY(chains_check(s));
     bool is_full = full_choose(s);
     TRY(stretches_add(s, is_full));
     s->done = (struct saver_done){.progress = s->frozen.progress, .is_full = is_full};

@@ -8,8 +8,9 @@
  *
  * A save is full, or has the rows that have changed since the run's save before it; its manifest then lists
  * the files of that save, too. A save is full if it is the first, if all files would have more than twice a
- * full save's bytes, or if a table has 256 files of rows. Rows on disk are not read: their segments are
- * linked into the directory, or copied where links are refused. One save runs at a time. */
+ * full save's bytes, if a table has 256 files of rows, or if one of the files is gone. Rows on disk are not
+ * read: their segments are linked into the directory, or copied where links are refused. One save runs at
+ * a time. */
 #ifndef HETERPS_ENGINE_MODEL_SAVER_H
 #define HETERPS_ENGINE_MODEL_SAVER_H
 

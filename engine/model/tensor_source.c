@@ -11,8 +11,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "engine/base/bf16.h"
 #include "engine/base/heap.h"
 #include "engine/base/inputs.h"
+#include "engine/model/lean.h"
 #include "engine/model/manifest.h"
 
 #define SAFETENSORS_END ".safetensors"
@@ -141,6 +143,11 @@ static status file_open(struct tensor_source *s, const char *path)
         tensor_add(s, file->stem)->npy = npy;
         return ST_OK;
     }
+    if (lean_is(path))
+        FAIL(INVALID,
+             "%s: expected tensors, found a graph with a model behind it; give the saved model that it was exported "
+             "from, or its values: heterps-run export %s --model %s -o DIR",
+             path, path, path);
     TRY(safetensors_open(&file->safetensors, path, file->map.data, file->map.bytes));
     return safetensors_add(s, file);
 }
@@ -334,19 +341,20 @@ static void index_text(char *text, size_t bytes, const struct source_tensor *t, 
                                 i + 1 < a->rank ? "" : "]");
 }
 
-status source_tensor_finite(const struct tensor_source *s, const struct source_tensor *t)
+status source_tensor_finite(const struct tensor_source *s, const struct source_tensor *t, bool is_bf16)
 {
     const struct safetensors_tensor *a = &t->npy.array;
     uint64_t count = 1;
     for (uint32_t i = 0; i < a->rank; i++) count *= a->shape[i];
     for (uint64_t i = 0; i < count; i++) {
-        if (isfinite(source_tensor_float(t, i))) continue;
+        const float narrow = source_tensor_float(t, i);
+        if (isfinite(is_bf16 ? bf16_round(narrow) : narrow)) continue;
         char text[SHAPE_TEXT_BYTES];
-        double value = source_tensor_float(t, i);
+        double value = narrow;
         if (a->type == SAFETENSORS_F64) memcpy(&value, a->data + i * 8, 8);
         index_text(text, sizeof text, t, i);
-        FAIL(INVALID, "%s: %" NAME_SHOWN "%s: expected a number that a float32 can be, found %g",
-             source_tensor_path(s, t), t->theirs, text, value);
+        FAIL(INVALID, "%s: %" NAME_SHOWN "%s: expected a number that a %s can be, found %g", source_tensor_path(s, t),
+             t->theirs, text, is_bf16 ? "bfloat16" : "float32", value);
     }
     return ST_OK;
 }

@@ -54,8 +54,10 @@ bool source_tensor_is_float(const struct source_tensor *tensor);
 /* Element `index` of a tensor of floats, in the order of its bytes: exact, but F64 is
  * rounded to nearest, ties to even. */
 float source_tensor_float(const struct source_tensor *tensor, uint64_t index);
-/* INVALID names the first element, by its indices, that is not finite as a float32. Reads all elements. */
-MUST_USE status source_tensor_finite(const struct tensor_source *source, const struct source_tensor *tensor);
+/* INVALID names the first element, by its indices, that is not finite as a float32, or rounded to
+ * bfloat16. Reads all elements. */
+MUST_USE status source_tensor_finite(const struct tensor_source *source, const struct source_tensor *tensor,
+                                     bool is_bf16);
 /* Writes "3x4" or "a number" into `text`, and returns `text`. */
 #define SHAPE_TEXT_BYTES 180
 char *source_tensor_shape(const struct source_tensor *tensor, char text[SHAPE_TEXT_BYTES]);

@@ -389,10 +389,10 @@ static status match(struct warm_start *w)
 static status finite_check(const struct warm_start *w)
 {
     for (uint32_t i = 0; i < w->arrays.count; i++)
-        if (w->params[i].fit == FIT_TAKEN) TRY(source_tensor_finite(&w->tensors, w->params[i].tensor));
+        if (w->params[i].fit == FIT_TAKEN) TRY(source_tensor_finite(&w->tensors, w->params[i].tensor, false));
     for (uint32_t t = 0; t < w->model->graph->table_count; t++) {
         if (!w->tables[t].is_taken) continue;
-        TRY(source_tensor_finite(&w->tensors, w->tables[t].vectors));
+        TRY(source_tensor_finite(&w->tensors, w->tables[t].vectors, w->model->graph->tables[t].store == TABLE_BF16));
         source_tensor_forget(&w->tensors, w->tables[t].vectors);
     }
     return ST_OK;

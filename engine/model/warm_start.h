@@ -18,8 +18,8 @@
  *                                                                         own: FIELD, a tab, text
  *
  * Values are converted to float32: F16 and BF16 exactly, F64 rounded to nearest; a value that is then not
- * finite is refused. Training starts at step 0; nothing else of the other run is taken, not even the
- * optimizer state of its parameters. */
+ * finite, in a table of store = bf16 as a bfloat16, is refused. Training starts at step 0; nothing else of
+ * the other run is taken, not even the optimizer state of its parameters. */
 #ifndef HETERPS_ENGINE_MODEL_WARM_START_H
 #define HETERPS_ENGINE_MODEL_WARM_START_H
 

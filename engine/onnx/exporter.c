@@ -10,6 +10,7 @@
 #include "engine/base/words.h"
 #include "engine/onnx/onnx.h"
 #include "graph/row_vector.h"
+#include "io/read/reader.h"
 #include "io/store/store_rows.h"
 
 #define PART_KEYS    "order of rows"
@@ -121,10 +122,73 @@ static void field_name(const struct exporter *e, uint32_t field, char name[NAME_
     snprintf(name, NAME_BYTES, "%.200s%s", own, is_twice ? ".keys" : "");
 }
 
-status exporter_keys(struct exporter *e, uint32_t field)
+/* Whether each key is there, as BOOL; 0 is none. */
+static uint32_t present_of(struct exporter *e, uint32_t keys)
 {
     static const uint64_t one = 1;
     static const int64_t no_key = 0;
+    const uint32_t zero = onnx_ints(&e->net, &no_key, &one, 1);
+    return onnx_op(&e->net, "Not", NULL, ONNX_IN(two(e, "Equal", keys, zero)));
+}
+
+static uint32_t mask_of(struct exporter *e, uint32_t present)
+{
+    return onnx_op(&e->net, "Cast", ONNX_ATTR({.name = "to", .i = ONNX_FLOAT}), ONNX_IN(present));
+}
+
+/* Lets only keys of a vocabulary's words stay: as readers do, gives any other text the key of the unknown
+ * word, or none. */
+static status words_keep(struct exporter *e, const struct graph_field *f, const char *name, uint32_t *keys)
+{
+    static const uint64_t one = 1;
+    static const int64_t no_key = 0;
+    if (f->vocabulary >= e->graph->vocabulary_count) return ST_OK;
+    const struct reader_vocabulary *v = &e->setup->schema.reader.vocabulary[f->vocabulary];
+    if (v->unknown == READER_NONE && f->ids_max > 1)
+        FAIL(INVALID,
+             "onnx: field %s is a list of words of a vocabulary, from which readers leave out other texts: this has no "
+             "equivalent; let them have a word of their own (unknown of [vocabulary %s])",
+             name, graph_string(e->graph, e->graph->vocabularies[f->vocabulary].name));
+    const uint64_t count = (uint64_t)v->word_count + 1;
+    uint64_t *key = malloc(count * sizeof *key);
+    if (key == NULL) FAIL(MEMORY, "no memory for %u words", v->word_count);
+    for (uint32_t i = 0; i < v->word_count; i++) key[i] = reader_key(f->seed, v->text[i], strlen(v->text[i]));
+    key[v->word_count] = v->unknown == READER_NONE ? 0 : key[v->unknown];
+    const uint32_t number = onnx_lookup(&e->net, *keys, key, v->word_count),
+                   of_words = onnx_ints(&e->net, (const int64_t *)key, &count, 1),
+                   zero = onnx_ints(&e->net, &no_key, &one, 1);
+    const uint32_t known = onnx_op(&e->net, "Gather", ONNX_ATTR({.name = "axis", .i = 0}), ONNX_IN(of_words, number));
+    *keys = onnx_op(&e->net, "Where", NULL, ONNX_IN(present_of(e, *keys), known, zero));
+    free(key);
+    return ST_OK;
+}
+
+/* Where absent texts have a key (data.missing = key): gives it, with the value 1, to a field without keys. */
+static status missing_fill(struct exporter *e, const struct graph_field *f, struct exporter_field *inputs)
+{
+    const uint64_t shape[] = {1, f->ids_max};
+    if (!e->setup->schema.reader.missing_is_key) return ST_OK;
+    int64_t *key = calloc(f->ids_max, sizeof *key);
+    float *value = calloc(f->ids_max, sizeof *value);
+    if (key && value) {
+        key[0] = (int64_t)reader_key(f->seed, "", 0);
+        value[0] = 1;
+        const uint32_t mask = mask_of(e, present_of(e, inputs->keys)),
+                       is_any = two(e, "Greater", op_over(e, "ReduceSum", mask, 1), onnx_float(&e->net, 0)),
+                       alone = onnx_ints(&e->net, key, shape, 2);
+        inputs->keys = onnx_op(&e->net, "Where", NULL, ONNX_IN(is_any, inputs->keys, alone));
+        if (inputs->values)
+            inputs->values = onnx_op(&e->net, "Where", NULL,
+                                     ONNX_IN(is_any, inputs->values, onnx_floats(&e->net, value, shape, 2, NULL)));
+    }
+    const status st = key && value ? ST_OK : status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for a field's keys");
+    free(key);
+    free(value);
+    return st;
+}
+
+status exporter_keys(struct exporter *e, uint32_t field)
+{
     const struct graph_field *f = &e->graph->fields[field];
     struct exporter_field *inputs = &e->field[field];
     char name[NAME_BYTES], key[NAME_BYTES + 16], seed[24];
@@ -133,15 +197,17 @@ status exporter_keys(struct exporter *e, uint32_t field)
     if (f->negative_count)
         FAIL(INVALID, "onnx: field %s is of candidates that are drawn, which has no equivalent", name);
     TRY(onnx_input(&e->net, name, ONNX_INT64, f->ids_max, &inputs->keys));
-    const uint32_t zero = onnx_ints(&e->net, &no_key, &one, 1);
-    inputs->present = onnx_op(&e->net, "Not", NULL, ONNX_IN(two(e, "Equal", inputs->keys, zero)));
-    inputs->mask = onnx_op(&e->net, "Cast", ONNX_ATTR({.name = "to", .i = ONNX_FLOAT}), ONNX_IN(inputs->present));
     snprintf(key, sizeof key, "heterps.seed.%s", name);
     snprintf(seed, sizeof seed, "%" PRIu64, f->seed);
     onnx_note(&e->net, key, seed);
-    if (!e->setup->schema.reader.example.has_value) return ST_OK;
     snprintf(key, sizeof key, "%s.value", name);
-    return onnx_input(&e->net, key, ONNX_FLOAT, f->ids_max, &inputs->values);
+    if (e->setup->schema.reader.example.has_value)
+        TRY(onnx_input(&e->net, key, ONNX_FLOAT, f->ids_max, &inputs->values));
+    TRY(words_keep(e, f, name, &inputs->keys));
+    TRY(missing_fill(e, f, inputs));
+    inputs->present = present_of(e, inputs->keys);
+    inputs->mask = mask_of(e, inputs->present);
+    return ST_OK;
 }
 
 /* --- tables ----------------------------------------------------------------------------------- */

@@ -6,7 +6,9 @@
  *     tables     constants: rows in the order of their keys, and a row of zeros for keys without a row
  *     outputs    a loss each, FLOAT [examples, n]: what `predict` writes
  *
- * A text's key is its 64-bit XXH3, seeded by the number that the file notes under heterps.seed.NAME.
+ * A text's key is its 64-bit XXH3, seeded by the number that the file notes under heterps.seed.NAME. Of a
+ * field with a vocabulary the net itself gives other texts the key of the unknown word, or none; and with
+ * data.missing = key it gives a field without keys the key of an absent text.
  * An op without an equivalent in ONNX is refused by name. Predictions differ by as much as float32
  * sums in another order do: some 1e-6. */
 #ifndef HETERPS_ENGINE_ONNX_ONNX_H

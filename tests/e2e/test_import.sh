@@ -217,7 +217,25 @@ other_model() {
         fails_so 1 'to: holds a model of another graph' import "$folder/wide.bin" "$folder/words" --field C1 \
             --out "$folder/to" -q && diff -r "$folder/from" "$folder/to"
 }
+# The place is looked at before the tensors are read.
+over_a_model() {
+    heterps "$graph" --data "$data" --out "$folder/over" --set train.batch=100 --set checkpoint.every=4 \
+        --set checkpoint.wait=yes --set checkpoint.keep=3 &&
+        runs 0 "$HETERPS" import "$graph" "$folder/exported" --out "$folder/over" &&
+        sed 's/^/# /' "$folder/err" &&
+        grep -q "^out      $folder/over holds a model: the imported one takes its place" "$folder/err" &&
+        grep -q 'warning: out .*: the next save removes 3 older ones, of steps 8 to 15 (checkpoint.keep = 1)' \
+            "$folder/err"
+}
+over_other_files() {
+    mkdir "$folder/other" && echo mine >"$folder/other/notes" &&
+        fails_so 1 'other: not empty, and holds no model \("notes" is there' import "$graph" "$folder/exported" \
+            --out "$folder/other" && ! grep -q '^import   from' "$folder/err" && [ "$(ls "$folder/other")" = notes ]
+}
+
 check 'an export: the same model' round_trip
+check 'over a model: what it takes the place of is told' over_a_model
+check 'over other files: refused at once' over_other_files
 check 'an export as .npy files: the same model' round_trip_npy
 check 'a format that there is not' fails_so 2 '--format: expected safetensors, npy or onnx, found "csv"' export \
     "$graph" --model "$folder/from" -o "$folder/csv" --format csv -q

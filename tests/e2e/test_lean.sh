@@ -21,6 +21,14 @@ whole() {
         "$h" inspect f32 >/dev/null
 }
 check 'as float32 it predicts the same bytes' whole
+# Tensors are not read from such a file; what the error says to do gives them.
+taken_apart() {
+    ! "$h" import tiny.bin f32 --out apart -q 2>said &&
+        grep -q 'f32: expected tensors, found a graph with a model behind it; .*export f32 --model f32 -o DIR' said &&
+        "$h" export f32 --model f32 -o values -q && "$h" import tiny.bin values --out apart -q &&
+        "$h" predict tiny.bin --model apart --data unlabelled.tsv -o found -q && cmp plain found
+}
+check 'import says how to get its values' taken_apart
 
 # measured STORE RATIO LOSS: bytes of vectors, and what they cost.
 measured() {

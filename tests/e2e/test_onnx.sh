@@ -203,6 +203,53 @@ check 'a net of the other operators compiles' heterps compile rest.cfg -o rest.b
 check 'and trains' trained rest
 net 'the other operators' rest csv
 
+# Columns of which only words of a vocabulary count, and absent texts that have a key.
+cat >words.cfg <<'CFG'
+[data]
+format = csv
+label = click
+sparse = job, tags, place
+path = rest.train
+missing = key
+[column job]
+vocabulary = jobs
+[column tags]
+ids_max = 3
+vocabulary = tags
+[vocabulary jobs]
+column = job
+count_min = 18
+[vocabulary tags]
+column = tags
+count_min = 36
+unknown = <unk>
+[table t]
+dim = 4
+init = uniform 0.5
+[embedding mean]
+table = t
+input = tags
+pool = mean
+[embedding apart]
+table = t
+input = tags
+pool = none
+[embedding one]
+table = t
+input = job, place
+[concat all]
+input = mean, apart, one
+[fc y]
+input = all
+units = 1
+[loss bce]
+input = y
+label = click
+CFG
+heterps compile words.cfg -o words.bin && cp rest.train words.train && cp rest.test words.test && trained words ||
+    not_ok 'a model of vocabularies trains'
+net 'words of vocabularies and keys of absent texts' words csv
+
 awk 'BEGIN {
     srand(4)
     for (u = 0; u < 50; u++) { s = "u" u; for (i = 0; i < 8; i++) s = s " i" int(rand() * 30); print s }

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <float.h>
 #include <math.h>
 #include <xxhash.h>
 
@@ -203,6 +204,30 @@ static void lean__rows_that_are_not_finite__are_refused(void **state)
         }
 }
 
+/* The greatest numbers: bfloat16 has no room for them, int8 with its scale has. */
+static void lean__the_greatest_numbers__are_finite_in_the_file_or_refused(void **state)
+{
+    (void)state;
+    static const float greatest[] = {3.3961e38f, -3.3962e38f, 3.4e38f, -FLT_MAX};
+    snprintf(path, sizeof path, "%s", fixture_path("greatest"));
+    for (size_t i = 0; i < sizeof greatest / sizeof *greatest; i++)
+        for (enum lean_store kind = 0; kind < LEAN_STORE_COUNT; kind++) {
+            const bool is_refused = i > 0 && kind == LEAN_BF16;
+            struct model model;
+            struct lean_written written;
+            float *span;
+            fixture_model(&model, 3, 5);
+            assert_ok(store_put(model.store, 0, 77, &span));
+            span[1] = greatest[i];
+            unlink(path);
+            const status st = lean_write(&model, &(struct lean_options){.path = path, .store = kind}, &written);
+            if (st != (is_refused ? ST_INVALID : ST_OK)) fail_msg("%g as %s", (double)greatest[i], lean_stores[kind]);
+            if (is_refused) assert_non_null(strstr(status_message(), "which is more than a bfloat16 can be"));
+            if (!is_refused) assert_ok(lean_verify(&fixture_graph, path));
+            model_close(&model);
+        }
+}
+
 static void lean__score_without_counters__is_refused(void **state)
 {
     (void)state;
@@ -223,6 +248,7 @@ int main(void)
         cmocka_unit_test(lean__of_no_save__is_called_by_its_step),
         cmocka_unit_test(lean__damaged__is_refused),
         cmocka_unit_test(lean__rows_that_are_not_finite__are_refused),
+        cmocka_unit_test(lean__the_greatest_numbers__are_finite_in_the_file_or_refused),
         cmocka_unit_test(lean__score_without_counters__is_refused),
     };
     return cmocka_run_group_tests(tests, fixture_open, fixture_close) ? 1 : 0;

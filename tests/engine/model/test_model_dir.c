@@ -645,6 +645,31 @@ static void model_dir_check__anything_else__is_refused_and_untouched(void **stat
     model_close(&model);
 }
 
+/* A copy made of links is read; a save would go to where the links lead. */
+static void model_dir_check__links_to_another_model__are_refused_and_untouched(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"manifest.json", "lock"};
+    struct model model;
+    fixture_model(&model, 2, 5);
+    save_new(fixture_path("shared"), 1, 3);
+    for (size_t i = 0; i < 2; i++) {
+        char from[512], to[64];
+        snprintf(to, sizeof to, "links.%zu", i);
+        save_new(fixture_path(to), 1, 3);
+        snprintf(to, sizeof to, "links.%zu/%s", i, names[i]);
+        snprintf(from, sizeof from, "../shared/%s", names[i]);
+        assert_int_equal(unlink(fixture_path(to)), 0);
+        assert_int_equal(symlink(from, fixture_path(to)), 0);
+        snprintf(to, sizeof to, "links.%zu", i);
+        assert_holds(fixture_path(to), 1, 3);
+        assert_int_equal(fixture_save(&model, fixture_path(to)), ST_INVALID);
+        assert_message("a save here would change the directory that it leads to");
+        assert_holds(fixture_path("shared"), 1, 3);
+    }
+    model_close(&model);
+}
+
 static void model_dir_check__another_graphs_model__is_refused_and_untouched(void **state)
 {
     (void)state;
@@ -722,6 +747,7 @@ int main(void)
         cmocka_unit_test(model_load__small_budget__is_full),
         cmocka_unit_test(model_dir_check__new_empty_or_ours__is_claimed),
         cmocka_unit_test(model_dir_check__anything_else__is_refused_and_untouched),
+        cmocka_unit_test(model_dir_check__links_to_another_model__are_refused_and_untouched),
         cmocka_unit_test(model_dir_check__another_graphs_model__is_refused_and_untouched),
         cmocka_unit_test(model_dir_check__claimed_by_another_process__is_refused),
     };

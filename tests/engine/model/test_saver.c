@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "engine/base/log.h"
 #include "engine/model/model_saved.h"
@@ -340,6 +341,30 @@ static void saver__rows_on_disk__are_linked_or_copied_and_nothing_stays_open(voi
 }
 
 /* The test ends with the save under way. */
+/* Someone moves the directory away, or removes one file: the next save needs no file of the saves before. */
+static void saver__files_of_earlier_saves_are_gone__the_next_save_is_whole(void **state)
+{
+    (void)state;
+    static const char *const gone[] = {"", "", "emb.12.rows"}; /* nothing, all, one file */
+    for (size_t i = 0; i < 3; i++) {
+        char name[32], path[256];
+        snprintf(name, sizeof name, "gone.%zu", i);
+        training_open(name, 1 << 20);
+        for (int save = 0; save < 3; save++) {
+            train_step(save == 0 ? 1 : 7);
+            save_begin_kept();
+            assert_int_equal(save_end_told().is_full, save == 0 || (save == 2 && i > 0));
+            assert_saved();
+            if (save != 1 || i == 0) continue;
+            snprintf(path, sizeof path, "%s%s%s", t.path, i == 1 ? ".moved" : "/", gone[i]);
+            if (i == 1) assert_int_equal(rename(t.path, path), 0);
+            if (i == 1) assert_int_equal(mkdir(t.path, 0777), 0);
+            if (i == 2) assert_int_equal(unlink(path), 0);
+        }
+        training_close();
+    }
+}
+
 static void saver_close__save_under_way__is_waited_for(void **state)
 {
     (void)state;
@@ -361,6 +386,7 @@ int main(void)
         cmocka_unit_test(saver__saves_one_after_another__each_replaces_the_one_before),
         cmocka_unit_test(saver__disk_is_full__told_once_and_the_save_before_stays),
         cmocka_unit_test(saver__rows_on_disk__are_linked_or_copied_and_nothing_stays_open),
+        cmocka_unit_test(saver__files_of_earlier_saves_are_gone__the_next_save_is_whole),
         cmocka_unit_test(saver_close__save_under_way__is_waited_for),
     };
     log_open(LOG_TEXT, -1);

@@ -168,6 +168,27 @@ static void warm_start__other_floats__are_rounded_to_the_nearest(void **state)
     model_close(&model);
 }
 
+/* 3.4e38 is a float32; a table in bfloat16 would have infinity for it. */
+static void warm_start__not_finite_as_bfloat16__is_refused_at_its_place(void **state)
+{
+    (void)state;
+    static const float rows[2][4] = {{1, 2, 3, 4}, {5, 6, 3.4e38f, 8}};
+    static const uint64_t keys[2] = {1, 2};
+    const char *const sets[] = {"emb.store=f32", "emb.store=bf16"};
+    folder_make("greatest");
+    npy_make(fixture_path("greatest/emb.keys.npy"), "<u8", false, "2,", keys, sizeof keys);
+    npy_make(fixture_path("greatest/emb.vectors.npy"), "<f4", false, "2, 4", rows, sizeof rows);
+    for (size_t i = 0; i < 2; i++) {
+        struct graph graph;
+        struct model model;
+        model_of(&graph, &model, sets[i]);
+        assert_int_equal(warm_start_told(&model, fixture_path("greatest")), i == 0 ? ST_OK : ST_INVALID);
+        if (i) assert_message("emb.vectors[1, 2]: expected a number that a bfloat16 can be, found 3.4e+38");
+        model_close(&model);
+        graph_close(&graph);
+    }
+}
+
 static void warm_start__not_finite_as_a_float__is_refused_at_its_place(void **state)
 {
     (void)state;
@@ -479,6 +500,7 @@ int main(void)
         cmocka_unit_test(warm_start__nothing_fits__is_invalid),
         cmocka_unit_test(warm_start__other_floats__are_rounded_to_the_nearest),
         cmocka_unit_test(warm_start__not_finite_as_a_float__is_refused_at_its_place),
+        cmocka_unit_test(warm_start__not_finite_as_bfloat16__is_refused_at_its_place),
         cmocka_unit_test(warm_start__each_order_of_a_weight__is_the_same_weight),
         cmocka_unit_test(warm_start__square_weight__is_transposed_if_it_is_said),
         cmocka_unit_test(warm_words_key__texts_of_candidates__may_name_either),

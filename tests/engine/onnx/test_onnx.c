@@ -72,6 +72,13 @@ static const char numbers[] =
 static const char valued[] = "[model]\nname = valued\n[data]\nformat = libsvm\nsparse = features\nids_max = 5\n"
                              "[table a]\ndim = 3\n[embedding e]\ntable = a\ninput = features\npool = sum\n"
                              "[fc y]\ninput = e\nunits = 1\n[loss l]\ninput = y\n" STORE;
+/* Columns of which only words of a vocabulary count, and absent texts that have a key. */
+static const char worded[] = "[model]\nname = worded\n[data]\nformat = csv\nsparse = one, list, plain\n"
+                             "missing = key\n[column one]\nvocabulary = w\n"
+                             "[column list]\nids_max = 3\nvocabulary = v\n[vocabulary v]\ncolumn = list\n"
+                             "path = p\nunknown = c\n[vocabulary w]\ncolumn = one\npath = p\n"
+                             "[table a]\ndim = 3\n[embedding e]\ntable = a\ninput = one, list, plain\npool = mean\n"
+                             "[fc y]\ninput = e\nunits = 1\n[loss l]\ninput = y\n" STORE;
 /* A loss of two rankings, and no table. */
 static const char hinge[] = "[model]\nname = hinge\n[data]\nformat = csv\nlabel =\ndense = a, b\ntransform = log1p\n"
                             "[fc x]\ninput = dense\nunits = 1\n[fc z]\ninput = dense\nunits = 1\n"
@@ -148,7 +155,8 @@ static void onnx_export__every_operator__keeps_its_bytes(void **state)
     } cases[] = {
         {layers, 7, UINT64_C(0xed8d7cab80e58728)},    {numbers, 5, UINT64_C(0x9a80183b896edf1f)},
         {numbers, 0, UINT64_C(0x59d699dd65560f5f)}, /* without a row */
-        {valued, 4100, UINT64_C(0x0a95c380e1e9782f)}, {hinge, 0, UINT64_C(0x9f3a7a6a2873e1fd)},
+        {valued, 4100, UINT64_C(0x312f07e50ec2a594)}, {hinge, 0, UINT64_C(0x9f3a7a6a2873e1fd)},
+        {worded, 6, UINT64_C(0xabae891852411071)},
     };
     bool is_good = true;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -191,6 +199,13 @@ static void onnx_export__what_nets_have_not__is_refused_by_name(void **state)
     refused(CLICKS "[fc y]\ninput = apart\nunits = 1\n[loss tags.keys]\ninput = y\nlabel = click\n" STORE, NULL,
             "onnx: two inputs or outputs would be called tags.keys: inputs have names of columns, outputs of losses; "
             "rename one");
+    refused(
+        "[data]\nformat = csv\nsparse = list\n[column list]\nids_max = 3\nvocabulary = v\n[vocabulary v]\n"
+        "column = list\npath = p\n[table t]\ndim = 4\n[embedding e]\ntable = t\ninput = list\n"
+        "[fc y]\ninput = e\nunits = 1\n[loss l]\ninput = y\n" STORE,
+        NULL,
+        "onnx: field list is a list of words of a vocabulary, from which readers leave out other texts: this has no "
+        "equivalent; let them have a word of their own (unknown of [vocabulary v])");
     refused(DRAWN MATCH "[fc y]\ninput = m\nunits = 1\n[loss l]\ninput = y\n" STORE, NULL,
             "onnx: field c is of candidates that are drawn, which has no equivalent");
     refused(DRAWN "[fc y]\ninput = a\nunits = 1\n[loss l]\ninput = y\n[fc z]\ninput = a\nunits = 4\n"
