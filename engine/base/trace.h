@@ -65,9 +65,9 @@ enum trace_kind {
 /* Records that a thread may write between two drains: 10^5 a second for 0.65 s. */
 #define TRACE_RING_RECORDS 65536u
 
-/* Opens the file (IO if it cannot be; a full disk shows at the first drain) and takes the memory of
- * `thread_max` rings (2.5 MiB each) under the part "trace" (MEMORY). Before the threads start; again only
- * after trace_close. Keeps `path` until trace_close. */
+/* Opens the file (IO if it cannot be; a full disk shows at the first drain), which keeps its contents until the
+ * first drain, and takes the memory of `thread_max` rings (2.5 MiB each) under the part "trace" (MEMORY).
+ * Before the threads start; again only after trace_close. Keeps `path` until trace_close. */
 MUST_USE status trace_open(const char *path, uint32_t thread_max);
 /* For one of several nodes: each node has a file of its own, PATH.RANK, in which it is a process of its own.
  * This node has this rank. After trace_open, before all else. */
@@ -102,8 +102,10 @@ void trace_thread(const char *name);
 MUST_USE status trace_drain(void);
 /* Drains, completes the file, warns if it lacks records; main thread, after the threads have ended. IO as
  * trace_drain. Gives the memory back, unless a thread that was traced has not ended. Without trace_open:
- * nothing. */
+ * nothing. An old file stays as it is if there was no drain and no trace_align. */
 MUST_USE status trace_close(void);
+/* Whether the last trace has replaced what was in its file; also after trace_close. */
+bool trace_has_events(void);
 
 struct trace_ring;
 extern _Thread_local struct trace_ring *trace_mine;

@@ -448,7 +448,7 @@ static status run_traced(const char *graph, const struct run_options *o, const s
     /* A run that has failed says why; its trace is cut for the same reason. */
     status st = trace_close();
     if (st != ST_OK && !failure_is(&failure)) log_warning("the trace is cut: %s", status_message());
-    if (st == ST_OK && trace && place->count && place->rank == 0) {
+    if (st == ST_OK && trace && trace_has_events() && place->count && place->rank == 0) {
         st = trace_merge(o->trace, TRACES_WAIT_NS, true);
         if (st != ST_OK) log_warning("the nodes' traces are not joined: %s", status_message());
     }
