@@ -404,8 +404,7 @@ static uint32_t trace_threads(uint32_t threads, bool has_nodes)
     return (threads ? threads : cores.count) + 3 + has_nodes; /* the main thread, reading, reading for evaluation */
 }
 
-/* Refuses a trace in a model's directory. */
-static status trace_check(const struct run_options *o)
+status run_trace_check(const struct run_options *o)
 {
     const char *const models[] = {o->resume, o->continued, o->init, o->out};
     const char *slash = strrchr(o->trace, '/');
@@ -436,7 +435,7 @@ static status run_traced(const char *graph, const struct run_options *o, const s
 {
     char *trace = NULL;
     if (o->trace && !o->dry_run) {
-        TRY(trace_check(o));
+        TRY(run_trace_check(o));
         /* each node has a trace of its own */
         TRY(place->count ? heap_text(&trace, "%s.%u", o->trace, place->rank) : heap_text(&trace, "%s", o->trace));
         TRY(trace_open(trace, trace_threads(o->threads, place->count > 0)));
