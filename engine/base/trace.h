@@ -65,9 +65,9 @@ enum trace_kind {
 /* Records that a thread may write between two drains: 10^5 a second for 0.65 s. */
 #define TRACE_RING_RECORDS 65536u
 
-/* Opens the file (IO if it cannot be; a full disk shows at the first drain), which keeps its contents until the
- * first drain, and takes the memory of `thread_max` rings (2.5 MiB each) under the part "trace" (MEMORY).
- * Before the threads start; again only after trace_close. Keeps `path` until trace_close. */
+/* Opens the file (IO if it cannot be; a full disk shows at the first drain) and takes the memory of
+ * `thread_max` rings (2.5 MiB each) under the part "trace" (MEMORY). The file keeps its contents until the
+ * first drain. Before the threads start; again only after trace_close. Keeps `path` until trace_close. */
 MUST_USE status trace_open(const char *path, uint32_t thread_max);
 /* For one of several nodes: each node has a file of its own, PATH.RANK, in which it is a process of its own.
  * This node has this rank. After trace_open, before all else. */

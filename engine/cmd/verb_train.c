@@ -521,7 +521,10 @@ const struct command command_plan_memory = {
     .defaults = &dry_run,
     .uses_cards = true,
     .run = run,
-    .help = "The same as `train --dry-run`. Fails if this machine, its limits or its control group cannot give it."};
+    .help = "The same as `train --dry-run`. Fails if this machine, its limits or its control group cannot give it. "
+            "Without --data it plans for a\n"
+            "file of any kind. --log json writes an event `plan_memory`: "
+            "graph, memory_bytes, memory (bytes of each part), tables."};
 
 const struct command command_doctor = {
     .name = "doctor",
