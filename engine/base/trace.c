@@ -464,6 +464,14 @@ static bool is_old(void)
     return !trace.is_headed && fstat(trace.fd, &found) == 0 && S_ISREG(found.st_mode) && found.st_size > 0;
 }
 
+void trace_tell(void)
+{
+    struct failure earlier;
+    failure_keep(&earlier, ST_IO);
+    if (trace_drain() != ST_OK) log_warning("the trace ends here: %s", status_message());
+    (void)!failure_adopt(&earlier);
+}
+
 /* Puts the last event and the end of the array. */
 static status file_complete(uint64_t dropped_count, uint32_t untraced_count)
 {

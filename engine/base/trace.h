@@ -100,6 +100,8 @@ void trace_thread(const char *name);
 /* Writes out the records in the rings; main thread; neither allocates nor locks. IO, told once: the disk is
  * full or the like; the trace then ends with its last whole event, and the run goes on. */
 MUST_USE status trace_drain(void);
+/* The same, where a failure is only a warning: the message of a failure that is on its way up stays. */
+void trace_tell(void);
 /* Drains, completes the file, warns if it lacks records; main thread, after the threads have ended. IO as
  * trace_drain. Gives the memory back, unless a thread that was traced has not ended. Without trace_open:
  * nothing. An old file stays as it is if there was no drain and no trace_align. */

@@ -140,15 +140,6 @@ static void look_tell(const struct trainer *t, bool is_over)
     watch->looked(watch->context, &look);
 }
 
-/* Keeps the message of a failure that is on its way up: the trace's own is only a warning. */
-static void trace_tell(void)
-{
-    struct failure earlier;
-    failure_keep(&earlier, ST_IO);
-    if (trace_drain() != ST_OK) log_warning("the trace ends here: %s", status_message());
-    (void)!failure_adopt(&earlier);
-}
-
 /* --- between jobs ----------------------------------------------------------------------------- */
 
 /* The main thread's look, some times a second. A save that has failed, or that makes way for another one,

@@ -133,4 +133,11 @@ check 'another long run' await_lines "$folder/killed.json"
 kill -KILL "$pid"
 wait "$pid" 2>/dev/null
 check '… and killed leaves whole events' python3 "$folder/cut.py" "$folder/killed.json"
+long=$(for times in $(seq 3000); do printf '%s,' "$folder/eval.tsv"; done)
+start "$graph" --data "$folder/eval.tsv" --set train.steps_max=1 --eval "$long$folder/eval.tsv" \
+    --trace "$folder/long.json" -q
+check 'a long evaluation writes its trace as it goes' await_lines "$folder/long.json"
+check '… before it ends' sh -c "! grep -q '\"cat\":\"eval\"' '$folder/long.json'"
+kill -KILL "$pid"
+wait "$pid" 2>/dev/null
 finish
