@@ -271,6 +271,9 @@ build() {
     esac
     out=build/$mode
     mkdir -p "$out"
+    # Two builds of a mode at a time would write the same files.
+    exec 9>"$out/lock"
+    flock -n 9 || { echo "build.sh: waits for another build of $mode in this folder" >&2; flock 9; }
     # No contraction: the same bytes with every compiler; kernels that want fma ask for it.
     flags="-std=gnu11 $opt -ffp-contract=off -fno-math-errno -fno-trapping-math"
     flags="$flags -Wall -Wextra -Werror -Wshadow -Wvla -Wstrict-prototypes -Wmissing-prototypes"
@@ -420,7 +423,7 @@ test | tests)
     build_programs $(find tests/fuzz -name 'fuzz_*.c' 2>/dev/null | sort | wanted)
     build_stand_in
     build_card_programs
-    [ "$verb" = tests ] || exec sh tests/run.sh "$out" $programs ;;
+    [ "$verb" = tests ] || exec sh tests/run.sh "$out" $programs 9>&- ;;
 fuzz)
     programs=
     CC=${CLANG:-clang}
@@ -428,7 +431,7 @@ fuzz)
     build fuzz
     fuzzer=-fsanitize=fuzzer
     build_programs $(find tests/fuzz -name 'fuzz_*.c' | sort)
-    exec sh tests/fuzz/run.sh $programs ;;
+    exec sh tests/fuzz/run.sh $programs 9>&- ;;
 bench)
     programs=
     need_packages $packages
@@ -454,6 +457,6 @@ demo)
     fi
     build release
     leave_program
-    exec sh samples/demo.sh ;;
+    exec sh samples/demo.sh 9>&- ;;
 *) echo "build.sh: unknown verb '$verb'; see the head of build.sh" >&2; exit 2 ;;
 esac

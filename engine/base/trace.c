@@ -418,6 +418,8 @@ static int64_t real_ahead_ns(void)
 
 static bool is_open(void) { return atomic_load_explicit(&trace.shared_is_open, memory_order_relaxed); }
 
+bool trace_has_events(void) { return trace.is_begun; }
+
 uint64_t trace_begin_real_ns(void) { return is_open() ? (uint64_t)(trace.origin_ns + real_ahead_ns()) : 0; }
 
 void trace_align(const struct trace_clock *clock)
@@ -454,9 +456,26 @@ status trace_drain(void)
     return buffer_flush();
 }
 
+/* Whether the file is still an old one. A run that fails before it writes an event may not know all its
+ * inputs, so the file may be one of them. */
+static bool is_old(void)
+{
+    struct stat found;
+    return !trace.is_headed && fstat(trace.fd, &found) == 0 && S_ISREG(found.st_mode) && found.st_size > 0;
+}
+
+void trace_tell(void)
+{
+    struct failure earlier;
+    failure_keep(&earlier, ST_IO);
+    if (trace_drain() != ST_OK) log_warning("the trace ends here: %s", status_message());
+    (void)!failure_adopt(&earlier);
+}
+
 /* Puts the last event and the end of the array. */
 static status file_complete(uint64_t dropped_count, uint32_t untraced_count)
 {
+    if (is_old()) return ST_OK;
     TRY(trace_drain());
     if (trace.has_failed) return ST_OK;
     PUT("{\"name\":\"trace end\",\"cat\":\"trace\",\"ph\":\"i\",\"s\":\"g\",\"ts\":");

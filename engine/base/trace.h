@@ -66,8 +66,8 @@ enum trace_kind {
 #define TRACE_RING_RECORDS 65536u
 
 /* Opens the file (IO if it cannot be; a full disk shows at the first drain) and takes the memory of
- * `thread_max` rings (2.5 MiB each) under the part "trace" (MEMORY). Before the threads start; again only
- * after trace_close. Keeps `path` until trace_close. */
+ * `thread_max` rings (2.5 MiB each) under the part "trace" (MEMORY). The file keeps its contents until the
+ * first drain. Before the threads start; again only after trace_close. Keeps `path` until trace_close. */
 MUST_USE status trace_open(const char *path, uint32_t thread_max);
 /* For one of several nodes: each node has a file of its own, PATH.RANK, in which it is a process of its own.
  * This node has this rank. After trace_open, before all else. */
@@ -100,10 +100,14 @@ void trace_thread(const char *name);
 /* Writes out the records in the rings; main thread; neither allocates nor locks. IO, told once: the disk is
  * full or the like; the trace then ends with its last whole event, and the run goes on. */
 MUST_USE status trace_drain(void);
+/* The same, where a failure is only a warning: the message of a failure that is on its way up stays. */
+void trace_tell(void);
 /* Drains, completes the file, warns if it lacks records; main thread, after the threads have ended. IO as
  * trace_drain. Gives the memory back, unless a thread that was traced has not ended. Without trace_open:
- * nothing. */
+ * nothing. An old file stays as it is if there was no drain and no trace_align. */
 MUST_USE status trace_close(void);
+/* Whether the last trace has replaced what was in its file; also after trace_close. */
+bool trace_has_events(void);
 
 struct trace_ring;
 extern _Thread_local struct trace_ring *trace_mine;

@@ -84,6 +84,9 @@ MUST_USE status run_place_find(struct node_place *place, const struct run_option
  * run_place_find, key_read and anew_read do. */
 MUST_USE status run_place_take(struct run_place *place, const struct run_options *options);
 
+/* USAGE: options->trace, which is given, lies in a model's directory. Also fails as model_dir_of does. */
+MUST_USE status run_trace_check(const struct run_options *options);
+
 /* What --metrics says, for a node; *is_given: whether it is given. USAGE: flags that exclude each other. */
 MUST_USE status run_metrics_take(struct scrape_options *metrics, const struct run_options *options,
                                  const struct node_place *place, bool *is_given);

@@ -148,10 +148,16 @@ static void limits_print(const struct facts *f)
     }
 }
 
+static void size_print(const char *name, uint64_t bytes, bool is_told)
+{
+    line(name, "%s", is_told ? BYTES(bytes) : "unknown");
+}
+
 static void memory_print(const struct facts *f)
 {
-    line("memory", "%s", BYTES(f->machine.memory_bytes));
-    line("  available", "%s", BYTES(memory_available_bytes()));
+    const size_t available = memory_available_bytes(); /* SIZE_MAX: nothing tells */
+    size_print("memory", f->machine.memory_bytes, f->machine.memory_bytes > 0);
+    size_print("  available", available, available < SIZE_MAX);
     limits_print(f);
     line("  huge pages", "%s", f->machine.huge_pages);
     own_limit_print("  locked", RLIMIT_MEMLOCK, true, "may be locked (RLIMIT_MEMLOCK)");
@@ -236,9 +242,10 @@ static void own_limit_event(const char *name, int resource)
 
 static void memory_event(const struct facts *f)
 {
+    const size_t available = memory_available_bytes();
     log_event_open("memory");
     log_event_u64("bytes", f->machine.memory_bytes);
-    log_event_u64("available_bytes", memory_available_bytes());
+    log_event_u64("available_bytes", available < SIZE_MAX ? available : 0);
     log_event_open_array("limits");
     for (uint32_t i = 0; i < f->limit_count; i++) {
         if (!is_bound(&f->limits[i])) continue;

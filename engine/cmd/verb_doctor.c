@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -382,14 +383,29 @@ static void cluster_look(struct doctor *d, const struct run_options *asked)
                      : status_message());
 }
 
+/* Fails as a training does that opens the trace; an old file stays as it is, and a new one is removed. */
+static status trace_probe(const struct run_options *o)
+{
+    struct stat found;
+    TRY(run_trace_check(o));
+    const int fd = open(o->trace, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd >= 0) {
+        close(fd);
+        (void)unlink(o->trace);
+        return ST_OK;
+    }
+    if (errno == EEXIST && stat(o->trace, &found) == 0 && S_ISDIR(found.st_mode)) errno = EISDIR;
+    if (errno == EEXIST && access(o->trace, W_OK) == 0) return ST_OK;
+    FAIL(IO, "cannot open the trace %s for writing: %s", o->trace, strerror(errno));
+}
+
 static void trace_look(struct doctor *d)
 {
     const char *path = d->options.trace;
-    bool is_direct;
     if (path == NULL) return;
-    const bool fits = access(path, F_OK) == 0 ? access(path, W_OK) == 0 : file_probe(path, &is_direct) == ST_OK;
+    const bool fits = trace_probe(&d->options) == ST_OK;
     doctor_tell(line_keep, &d->lines, DOCTOR_save, fits ? DOCTOR_OK : DOCTOR_FAIL, "--trace", "", path,
-                fits ? NULL : "cannot be written; give another file");
+                fits ? NULL : status_message());
 }
 
 /* Makes a folder and a file in it, as a training does, and removes what it has made. */

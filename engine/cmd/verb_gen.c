@@ -184,21 +184,20 @@ static status truth_report(struct truth *truth, const struct gen_options *option
     uint64_t measured = truth->measured_count;
     struct metrics_result best;
     TRY(metrics_finish(&truth->metrics, &best));
-    if (measured == 0) {
-        log_info("%" PRIu64 " rows, %" PRIu64 " bytes", options->rows, written_bytes);
-        return ST_OK;
-    }
-    double ctr = (double)truth->positive_count / (double)options->rows;
-    char scope[64] = "";
+    const double ctr = (double)truth->positive_count / (double)options->rows;
+    char rate[64] = "", scope[64] = "";
+    if (measured) snprintf(rate, sizeof rate, ", click rate %.4f", ctr);
     if (measured < options->rows) snprintf(scope, sizeof scope, " (of the first %" PRIu64 " rows)", measured);
-    log_info("%" PRIu64 " rows, %" PRIu64 " bytes, click rate %.4f", options->rows, written_bytes, ctr);
-    log_info("best possible: AUC %.5f, log loss %.5f%s", best.auc, best.logloss, scope);
+    log_info("%" PRIu64 " rows, %" PRIu64 " bytes%s", options->rows, written_bytes, rate);
+    if (measured) log_info("best possible: AUC %.5f, log loss %.5f%s", best.auc, best.logloss, scope);
     log_event_begin("gen");
     log_event_u64("rows", options->rows);
     log_event_u64("bytes", written_bytes);
-    log_event_f64("bayes_auc", best.auc);
-    log_event_f64("bayes_logloss", best.logloss);
-    log_event_f64("ctr", ctr);
+    if (measured) {
+        log_event_f64("bayes_auc", best.auc);
+        log_event_f64("bayes_logloss", best.logloss);
+        log_event_f64("ctr", ctr);
+    }
     log_event_u64("measured_rows", measured);
     log_event_end();
     return ST_OK;

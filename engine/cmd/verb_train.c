@@ -404,8 +404,7 @@ static uint32_t trace_threads(uint32_t threads, bool has_nodes)
     return (threads ? threads : cores.count) + 3 + has_nodes; /* the main thread, reading, reading for evaluation */
 }
 
-/* Refuses a trace in a model's directory. */
-static status trace_check(const struct run_options *o)
+status run_trace_check(const struct run_options *o)
 {
     const char *const models[] = {o->resume, o->continued, o->init, o->out};
     const char *slash = strrchr(o->trace, '/');
@@ -436,7 +435,7 @@ static status run_traced(const char *graph, const struct run_options *o, const s
 {
     char *trace = NULL;
     if (o->trace && !o->dry_run) {
-        TRY(trace_check(o));
+        TRY(run_trace_check(o));
         /* each node has a trace of its own */
         TRY(place->count ? heap_text(&trace, "%s.%u", o->trace, place->rank) : heap_text(&trace, "%s", o->trace));
         TRY(trace_open(trace, trace_threads(o->threads, place->count > 0)));
@@ -448,7 +447,7 @@ static status run_traced(const char *graph, const struct run_options *o, const s
     /* A run that has failed says why; its trace is cut for the same reason. */
     status st = trace_close();
     if (st != ST_OK && !failure_is(&failure)) log_warning("the trace is cut: %s", status_message());
-    if (st == ST_OK && trace && place->count && place->rank == 0) {
+    if (st == ST_OK && trace && trace_has_events() && place->count && place->rank == 0) {
         st = trace_merge(o->trace, TRACES_WAIT_NS, true);
         if (st != ST_OK) log_warning("the nodes' traces are not joined: %s", status_message());
     }
@@ -522,7 +521,10 @@ const struct command command_plan_memory = {
     .defaults = &dry_run,
     .uses_cards = true,
     .run = run,
-    .help = "The same as `train --dry-run`. Fails if this machine, its limits or its control group cannot give it."};
+    .help = "The same as `train --dry-run`. Fails if this machine, its limits or its control group cannot give it. "
+            "Without --data it plans for a\n"
+            "file of any kind. --log json writes an event `plan_memory`: "
+            "graph, memory_bytes, memory (bytes of each part), tables."};
 
 const struct command command_doctor = {
     .name = "doctor",

@@ -53,10 +53,14 @@ void setup_close(struct setup *setup);
  * file's folder. malloc'd: yours, NULL after a failure. USAGE as trust_sources_check; IO as paths_beside. */
 MUST_USE status setup_paths(const struct setup *setup, const char *key, const char *value, char **paths);
 
-/* Prints the plan of memory taken so far by part; without `all` and -v, small parts as one. */
+/* Prints the plan of memory taken so far by part; without `all` and -v, small parts as one. With `all` also
+ * writes the event `plan_memory`: graph, setup_memory_fields, and "tables", each with name, ram_rows,
+ * disk_rows, row_bytes. */
 void setup_memory_plan(const struct setup *setup, bool all);
 /* MEMORY if the plan is more than this process can have; called before the memory is filled. */
 MUST_USE status setup_memory_check(const struct setup *setup);
+/* Adds to the open event "memory_bytes" and "memory": the bytes of each part that are planned. */
+void setup_memory_fields(void);
 /* Prints the memory in use, likewise. */
 void setup_memory_report(void);
 

@@ -79,6 +79,39 @@ void setup_memory_report(void)
     parts_log(heading, true, false);
 }
 
+void setup_memory_fields(void)
+{
+    struct memory_part part;
+    log_event_u64("memory_bytes", memory_planned_bytes());
+    log_event_open("memory");
+    for (size_t i = 0; memory_part_get(i, &part); i++) log_event_u64(part.name, part.planned_bytes);
+    log_event_close();
+}
+
+static uint64_t disk_rows_of(const struct setup *s, uint32_t table)
+{
+    return store_has_home(s->model.store) ? store_counts(s->model.store, table).disk.row_max : 0;
+}
+
+static void plan_event(const struct setup *s)
+{
+    log_event_begin("plan_memory");
+    log_event_text("graph", s->graph_path);
+    setup_memory_fields();
+    log_event_open_array("tables");
+    for (uint32_t t = 0; t < s->graph.table_count; t++) {
+        const uint64_t disk_rows = disk_rows_of(s, t);
+        log_event_open(NULL);
+        log_event_text("name", graph_string(&s->graph, s->graph.tables[t].name));
+        log_event_u64("ram_rows", store_row_max(s->model.store, t) - disk_rows);
+        log_event_u64("disk_rows", disk_rows);
+        log_event_u64("row_bytes", s->graph.tables[t].span_floats * sizeof(float));
+        log_event_close();
+    }
+    log_event_close_array();
+    log_event_end();
+}
+
 void setup_memory_plan(const struct setup *s, bool all)
 {
     char heading[80], text[16], count[27], offers[256];
@@ -90,8 +123,7 @@ void setup_memory_plan(const struct setup *s, bool all)
     words_size(text, s->settings.store_ram);
     for (uint32_t t = 0; t < s->graph.table_count; t++) {
         char on_disk[80] = "", disk_text[16], budget[40] = "";
-        const uint64_t rows = store_row_max(s->model.store, t);
-        const uint64_t disk_rows = store_has_home(s->model.store) ? store_counts(s->model.store, t).disk.row_max : 0;
+        const uint64_t rows = store_row_max(s->model.store, t), disk_rows = disk_rows_of(s, t);
         if (disk_rows) {
             snprintf(on_disk, sizeof on_disk, " in RAM and %s on disk", words_whole(count, disk_rows));
             snprintf(budget, sizeof budget, ", store.ssd = %s", words_size(disk_text, s->settings.store_ssd));
@@ -100,6 +132,7 @@ void setup_memory_plan(const struct setup *s, bool all)
                    graph_string(&s->graph, s->graph.tables[t].name), words_whole(count, rows - disk_rows),
                    s->graph.tables[t].span_floats * 4, on_disk, text, budget);
     }
+    if (all) plan_event(s);
 }
 
 status setup_memory_check(const struct setup *s)

@@ -11,6 +11,7 @@
 #include "engine/base/log.h"
 #include "engine/base/paths.h"
 #include "engine/base/stop.h"
+#include "engine/base/trace.h"
 #include "engine/base/words.h"
 #include "engine/eval/by_value.h"
 #include "engine/eval/eval_nodes.h"
@@ -124,18 +125,23 @@ void evaluate_shares(const struct setup *s, const struct evaluate_options *o, ui
     for (uint32_t i = 0; i < count; i++) share[i] = is_known ? share[i] / (eval + train) : 0.1 / count;
 }
 
-static bool stop_tick(void *context)
+/* A trace's rings would be full before a long evaluation ends. Only a thread that is traced drains them:
+ * the one that trains, and none that serves. */
+static bool go_on_tick(void *context)
 {
     (void)context;
-    return stop_requested();
+    if (trace_is_on()) trace_tell();
+    return false;
 }
+
+static bool stop_tick(void *context) { return go_on_tick(context) || stop_requested(); }
 
 status evaluate_run(struct crew *c, struct feed *feed, forward_sink *sink, void *context)
 {
     TRY(feed_start(feed, NULL));
     /* On nodes that train, a signal waits: after this pass they all stop at a step on which they agree. */
     const bool heeds_stop = c->options.exchange == NULL || c->heeds_stop;
-    return pipeline_forward(c->pipeline, feed, sink, heeds_stop ? stop_tick : NULL, context);
+    return pipeline_forward(c->pipeline, feed, sink, heeds_stop ? stop_tick : go_on_tick, context);
 }
 
 /* Takes the results of an evaluation. */

@@ -99,11 +99,7 @@ void report_start(struct report *r, const struct session *s)
     log_event_u64("params", param_count);
     log_event_u64("step", s->setup.model.progress.step);
     log_event_u64("rows_budget_bytes", s->setup.settings.store_ram);
-    log_event_u64("memory_bytes", memory_planned_bytes());
-    log_event_open("memory");
-    struct memory_part part;
-    for (size_t i = 0; memory_part_get(i, &part); i++) log_event_u64(part.name, part.planned_bytes);
-    log_event_close();
+    setup_memory_fields();
     log_event_text("devices", pipeline_device(s->crew.pipeline)->vt->name);
     log_event_text("plan", plan_text(&s->crew.plan, g, plan, sizeof plan));
     log_event_u64("threads", s->crew.threads);

@@ -73,12 +73,14 @@ struct reading_shares {
 };
 static struct reading_shares reading_shares(const struct pipeline_figures *f)
 {
-    double wall_ns = (double)f->wall_ns, first_workers = f->stage_count ? f->stage[0].worker_count : 0;
+    double wall_ns = (double)f->wall_ns, first_workers = f->stage_count ? f->stage[0].worker_count : 0,
+           busy = share_of((double)f->read_ns + (double)f->prepare_ns, wall_ns);
     return (struct reading_shares){
         .parsing = share_of((double)f->read_ns, wall_ns),
         .rows = share_of((double)f->prepare_ns, wall_ns),
-        .busy = share_of((double)f->read_ns + (double)f->prepare_ns, wall_ns),
-        .wait = share_of((double)f->read_wait_ns, wall_ns),
+        .busy = busy,
+        /* The thread waits through evaluations and saves, too, which the wall clock of jobs leaves out. */
+        .wait = fmin(share_of((double)f->read_wait_ns, wall_ns), 1 - busy),
         .starved = share_of((double)f->starved_ns, wall_ns * first_workers),
     };
 }

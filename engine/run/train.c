@@ -140,12 +140,6 @@ static void look_tell(const struct trainer *t, bool is_over)
     watch->looked(watch->context, &look);
 }
 
-static void trace_tell(void)
-{
-    status st = trace_drain();
-    if (st != ST_OK) log_warning("the trace ends here: %s", status_message());
-}
-
 /* --- between jobs ----------------------------------------------------------------------------- */
 
 /* The main thread's look, some times a second. A save that has failed, or that makes way for another one,

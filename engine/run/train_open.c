@@ -19,17 +19,18 @@ static bool holds_out(const struct trainer *t)
 }
 
 /* A stream can be read only once, so settings that would read it twice are refused before anything else opens
- * it, which would take bytes of the training data. */
+ * it, which would take bytes of the training data. A dry run reads nothing; without data it has the null
+ * device in the place of a file. */
 static status stream_check(const struct trainer *t)
 {
     const struct settings *settings = &t->session->setup.settings;
-    if (!feed_is_stream(t->feed)) return ST_OK;
+    if (!feed_is_stream(t->feed) || t->options->dry_run) return ST_OK;
     if (settings->train_epochs > 1 && settings->cache_ram == 0 && settings->cache_ssd == 0)
         FAIL(INVALID,
              "%s is a stream and can be read once, but train.epochs = %" PRIu64
              "; give a file, or a data cache (--set cache.ram=1GiB), or --set train.epochs=1",
              feed_paths(t->feed), (uint64_t)settings->train_epochs);
-    if (holds_out(t) && !t->options->dry_run)
+    if (holds_out(t))
         FAIL(INVALID,
              "%s is a stream and can be read once, but data.eval_fraction = %g holds lines of it out for evaluation; "
              "give a file, --eval FILE, or --set data.eval_fraction=0",

@@ -616,6 +616,25 @@ static int descriptor_next(void)
     return next;
 }
 
+static void trace_close__no_drain__an_old_file_stays(void **state)
+{
+    (void)state;
+    part_make(path, 0, 7, 1, "a");
+    snprintf(text, sizeof text, "%s.0", path);
+    assert_int_equal(rename(text, path), 0);
+    const size_t before = text_read();
+    assert_int_equal(trace_open(path, 1), ST_OK);
+    trace_thread("main");
+    assert_int_equal(trace_close(), ST_OK);
+    assert_false(trace_has_events());
+    assert_int_equal(text_read(), before);
+    assert_int_equal(trace_open(path, 1), ST_OK);
+    assert_int_equal(trace_drain(), ST_OK);
+    assert_int_equal(trace_close(), ST_OK);
+    assert_true(trace_has_events());
+    assert_true(text_read() < before);
+}
+
 #define HOUR_NS UINT64_C(3600000000000)
 
 static void trace_merge__nodes_of_a_job__one_array(void **state)
@@ -646,6 +665,7 @@ static void trace_merge__nodes_of_a_job__one_array(void **state)
     /* Without a clock a part is of no job. */
     char part[80];
     snprintf(part, sizeof part, "%s.0", path);
+    part_remove(path, 0);
     assert_int_equal(trace_open(part, 1), ST_OK);
     assert_int_equal(trace_close(), ST_OK);
     assert_int_equal(trace_merge(path, 0, false), ST_INVALID);
@@ -672,6 +692,7 @@ int main(void)
         cmocka_unit_test(trace_close__device_full__io),
         FILE_TEST(trace_drain__disk_fills_up__ends_with_a_whole_event),
         FILE_TEST(trace_align__other_clock__times_are_node_0_s),
+        FILE_TEST(trace_close__no_drain__an_old_file_stays),
         FILE_TEST(trace_merge__nodes_of_a_job__one_array),
         FILE_TEST(trace_close__thread_still_there__may_write_on),
     };

@@ -50,6 +50,18 @@ case $BUILD in
 esac
 check 'a limit of open files' sh -c "ulimit -n 77; '$HETERPS' devices | grep -q '^  files  *77 may be open'"
 
+alone() { # where no kernel's files are mounted
+    mkdir "$work/root" && cp "$HETERPS" "$work/root/heterps-run" &&
+        chroot "$work/root" /heterps-run devices >"$work/page" &&
+        grep -qx 'memory        unknown' "$work/page" && grep -qx '  available   unknown' "$work/page" &&
+        chroot "$work/root" /heterps-run devices --json | grep -q '"memory":{"bytes":0,"available_bytes":0,'
+}
+if [ "$(id -u)" = 0 ] && ! readelf -l "$HETERPS" | grep -q INTERP; then
+    check 'in an empty root what is not told is unknown' alone
+else
+    skip 'in an empty root what is not told is unknown' 'needs root and a static program'
+fi
+
 if [ -x "$BUILD/heterps-emu" ]; then
     "$BUILD/heterps-emu" devices >"$work/emu"
     bytes='[0-9.]* [KMGT]iB'

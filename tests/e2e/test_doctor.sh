@@ -202,8 +202,12 @@ both 'save directory' 'figures for everybody' "$tiny" --data "$data" --metrics 0
 both 'save directory' 'figures at no address' "$tiny" --data "$data" --metrics here
 both 'save directory' 'figures into a file in place of a folder' "$tiny" --data "$data" --tensorboard "$data"
 both 'save directory' 'tokens for no figures' "$tiny" --data "$data" --token-file "$work/tiny.cfg"
-check 'a trace that cannot be written' \
-    sh -c "! '$HETERPS' doctor '$tiny' --data '$data' --trace '$work/no/where' | grep -q 'training can begin'"
+both 'save directory' 'a trace where there is no folder' "$tiny" --data "$data" --trace "$work/no/where"
+both 'save directory' 'a folder as a trace' "$tiny" --data "$data" --trace "$work"
+mkdir "$work/traced"
+both 'save directory' 'a trace in the directory of the model' "$tiny" --data "$data" --out "$work/traced" \
+    --trace "$work/traced/t.json"
+check '… and none is left' sh -c "[ -z \"\$(ls '$work/traced')\" ]"
 
 all_at_once() {
     doctor "$tiny" --data "$work/nowhere.tsv" --eval "$work/nowhere2.tsv" --out "$work/other" \

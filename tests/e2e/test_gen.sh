@@ -169,6 +169,9 @@ fails 1 'a kind of nodes that may be leaves and one that takes two children' 'tr
     "$h" gen words.bin --rows 1 -o no.txt
 
 # What gen says of its rows is what is in them.
+"$h" gen mathfunc --rows 5 -o math.txt --log json >math.json
+check 'rows whose best AUC is not known are told as an event, too' \
+    grep -qx "{\"event\":\"gen\",\"rows\":5,\"bytes\":$(wc -c <math.txt),\"measured_rows\":0}" math.json
 "$h" gen criteo --rows 1000 --seed 3 -o told.tsv --log json >told
 check 'figures of what is written' python3 -c '
 import json, os

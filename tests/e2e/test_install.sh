@@ -8,11 +8,26 @@ if [ "$(basename "$BUILD")" != release ]; then
     exit 0
 fi
 into=$work/root
+# While another build has the folder, until this one says that it waits.
+(
+    flock 9
+    : >"$work/held"
+    for tenth in $(seq 300); do
+        if grep -q 'waits for another build' "$work/.out" 2>/dev/null; then break; fi
+        sleep 0.1
+    done
+) 9>"$BUILD/lock" &
+until [ -e "$work/held" ]; do sleep 0.05; done
 if DESTDIR=$into PREFIX=/opt/heterps ./build.sh install >"$work/.out" 2>&1; then
     ok 'build.sh install'
 else
     not_ok 'build.sh install'
     tail -5 "$work/.out" | note
+fi
+if grep -q 'waits for another build of release' "$work/.out"; then
+    ok 'a build waits for another one'
+else
+    not_ok 'a build waits for another one'
 fi
 share=$into/opt/heterps/share program=$into/opt/heterps/bin/heterps-run
 

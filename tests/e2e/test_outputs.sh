@@ -104,6 +104,18 @@ launched_full() { # what node 0 says to launch, launch cannot write
 check 'the same of nodes that launch has started' launched_full
 check 'plan-memory: the plan goes to standard output' \
     is_result '^memory   .* planned: ' plan-memory "$graph" --data "$data"
+cat >"$folder/plan.py" <<'PYTHON'
+# The event `plan_memory` has the parts of the plan, whose sum is its memory, and room for rows.
+import json, sys
+(event,) = map(json.loads, open(sys.argv[1]))
+assert event["event"] == "plan_memory" and event["memory_bytes"] == sum(event["memory"].values()) > 0, event
+assert event["tables"] and all(t["ram_rows"] > 0 and t["row_bytes"] % 4 == 0 for t in event["tables"]), event
+PYTHON
+plan_event() { # without data, a file of any kind is planned for, also for several passes
+    "$HETERPS" plan-memory "$graph" --set train.epochs=3 --log json >"$folder/event" </dev/null &&
+        python3 "$folder/plan.py" "$folder/event"
+}
+check 'plan-memory: the plan as an event, of several passes and without data' plan_event
 keeps_nothing() { # without --out it says so, at the start and at the end
     "$HETERPS" "$graph" --data "$data" >"$folder/out" 2>"$folder/err" </dev/null && [ ! -s "$folder/out" ] &&
         [ "$(grep -nE '^train |^unsaved .*--out DIR' "$folder/err" | sed 's/^[0-9]*:\([a-z]*\).*/\1/' |

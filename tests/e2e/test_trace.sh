@@ -96,6 +96,11 @@ check 'a full disk: training ends well' runs 0 "$HETERPS" "$graph" --data "$fold
 check '… and says once that the trace is cut' sh -c "grep -c 'warning.*/dev/full' '$folder/err' | grep -qx 1"
 exported "$graph" "$folder/full.model" full
 check '… and the model is as without a trace' same_bytes full plain
+tells_why() { # a failure after the trace was opened, and before its first events
+    runs 1 "$HETERPS" "$graph" --data "$folder/train.tsv" --trace /dev/full --tensorboard "$folder/eval.tsv" -q &&
+        grep 'error: ' "$folder/err" | grep -q 'eval\.tsv'
+}
+check '… and another failure keeps its own message' tells_why
 check 'a trace that cannot be opened is an error before training' \
     fails_so 1 /nowhere/trace.json "$graph" --data "$folder/train.tsv" --out "$folder/no.model" \
     --trace /nowhere/trace.json
@@ -104,6 +109,12 @@ check '… and nothing is made' test ! -e "$folder/no.model"
 { cat "$folder/eval.tsv"; echo nonsense; } >"$folder/bad.tsv"
 check 'a run that fails' runs 1 "$HETERPS" "$graph" --data "$folder/bad.tsv" --trace "$folder/bad.json" -q
 check '… leaves a whole trace' loads "$folder/bad.json"
+keeps_old() { # a run that fails before it knows that the trace is to replace its own evaluation data
+    cp "$folder/eval.tsv" "$folder/old.tsv"
+    runs 2 "$HETERPS" "$graph" --data "$folder/train.tsv" --set data.eval="$folder/old.tsv" --set nowhere.key=1 \
+        --trace "$folder/old.tsv" -q && cmp "$folder/eval.tsv" "$folder/old.tsv"
+}
+check 'a run that fails at once leaves an old file as it is' keeps_old
 lines() { [ "$(wc -l <"$1")" -gt 1000 ]; }
 await_lines() {
     for tenth in $(seq 200); do
@@ -122,4 +133,11 @@ check 'another long run' await_lines "$folder/killed.json"
 kill -KILL "$pid"
 wait "$pid" 2>/dev/null
 check '… and killed leaves whole events' python3 "$folder/cut.py" "$folder/killed.json"
+long=$(for times in $(seq 3000); do printf '%s,' "$folder/eval.tsv"; done)
+start "$graph" --data "$folder/eval.tsv" --set train.steps_max=1 --eval "$long$folder/eval.tsv" \
+    --trace "$folder/long.json" -q
+check 'a long evaluation writes its trace as it goes' await_lines "$folder/long.json"
+check '… before it ends' sh -c "! grep -q '\"cat\":\"eval\"' '$folder/long.json'"
+kill -KILL "$pid"
+wait "$pid" 2>/dev/null
 finish

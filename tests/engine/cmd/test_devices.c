@@ -111,7 +111,7 @@ static void page_print__much_and_little__a_line_a_fact(void **state)
                                  "  usable      1\n"
                                  "  kernels     avx2; also here: base\n"
                                  "  caches      L1d 0 B, L2 0 B, L3 0 B\n"
-                                 "memory        0 B\n"
+                                 "memory        unknown\n"
                                  "  available   6 GiB\n"
                                  "  huge pages  never\n"
                                  "  locked      5 MiB may be locked (RLIMIT_MEMLOCK)\n"

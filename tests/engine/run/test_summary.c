@@ -79,7 +79,7 @@ static struct pipeline_figures figures_of(const struct stage_figures *stage, uin
                                  .stage = stage,
                                  .read_ns = 22 * PERCENT,
                                  .prepare_ns = 9 * PERCENT,
-                                 .read_wait_ns = 69 * PERCENT};
+                                 .read_wait_ns = (69 + 200) * PERCENT}; /* 200: while training was paused */
     for (uint32_t s = 0; s < count; s++) f.worker_count += stage[s].worker_count;
     return f;
 }
