@@ -432,6 +432,10 @@ static void stage__cannot_be_on_cards__says_why(void **state)
          "stage n..bce is on emu; this machine has 1 card: give its layers to another type"},
         {card_model_text, ON_ONE, waves, 1, 0, ST_INVALID, "is on a card, which needs train.sync = bsp"},
         {card_model_text, ON_ONE, NULL, 1, 1000000, ST_MEMORY, "bytes for stage n..bce: parameters and state"},
+        {card_model_text, ON_ONE, NULL, 1, 1000000, ST_MEMORY,
+         "1000000 are free; free memory of the card, lower train.in_flight or train.micro, or give layers to other"},
+        {card_model_text, "0-1:1:1e 2-7:1:1", NULL, 1, 1000000, ST_MEMORY,
+         "; free memory of the card, lower store.gpu, train.in_flight or train.micro, or give layers to other types"},
     };
     const size_t planned = memory_planned_bytes();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
