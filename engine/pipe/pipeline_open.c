@@ -6,6 +6,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
+#include "engine/base/trace.h"
 #include "engine/device/cpu/cpu_device.h"
 #include "engine/pipe/pipeline_internal.h"
 #include "io/store/store.h"
@@ -488,6 +489,8 @@ static status open_parts(struct pipeline *p, const struct pipeline_options *o)
      * gang when it has nothing to read. */
     if (p->worker_count == 1 && p->workers[0].place->core_count > 1 && core_count >= o->cores->count)
         p->helped = cpu_device_team(p->workers[0].device);
+    /* The workers; feeds, of training and of evaluation; and the thread that speaks with other nodes. */
+    TRY(trace_room(p->worker_count + 2 * (1 + feed_numberers(p->readers)) + (o->exchange != NULL)));
     for (; p->started_count < p->worker_count; p->started_count++) TRY(worker_start(&p->workers[p->started_count]));
     return ST_OK;
 }
