@@ -182,7 +182,7 @@ train_as() {
     rm -rf "$work/model"
     timeout "$(left 90)" "$h" "$graph" --data "$work/$name.data" --log json --out "$work/model" \
         --set train.epochs=1 "$@" >"$work/$name.$how.log" 2>"$work/$name.$how.err" &&
-        "$h" eval "$graph" --model "$work/model" --data "$work/$name.data" --gpu off \
+        "$h" eval "$graph" --model "$work/model" --data "$work/$name.data" \
             --log json >"$work/$name.$how.eval" 2>"$work/$name.$how.err" &&
         "$h" export "$graph" --model "$work/model" -o "$work/$name.$how" -q && return 0
     head -3 "$work/$name.$how.err"

@@ -31,6 +31,8 @@
  * than 256. */
 #define NAME_BYTES_MAX  256u
 #define EVENT_BYTES_MAX (6u * NAME_BYTES_MAX + 256u)
+#define THREADS_MAX     4096u
+#define ROOMS_MAX       64u
 
 struct record {
     uint64_t begin_ns, end_ns;
@@ -44,8 +46,9 @@ _Static_assert((TRACE_RING_RECORDS & (TRACE_RING_RECORDS - 1)) == 0, "positions 
 enum ring_state { RING_UNNAMED, RING_IN_USE, RING_LEFT };
 
 struct trace_ring {
-    /* set once: by trace_open, and by the first thread before IN_USE */
+    /* set once: when it is made, and by the first thread before IN_USE */
     struct record *records; /* [TRACE_RING_RECORDS] */
+    uint32_t number;        /* from 1; viewers take thread 0 for the idle one */
     char name[THREAD_NAME_BYTES];
     _Atomic uint32_t shared_state;
     /* the thread's, handed on with LEFT */
@@ -58,14 +61,16 @@ struct trace_ring {
 };
 
 static struct {
-    /* set by trace_open, before the threads start */
-    struct trace_ring *rings; /* [ring_count] */
-    uint32_t ring_count;
+    /* set by trace_open and trace_room, before the threads start */
+    struct trace_ring *rings[THREADS_MAX]; /* [shared_ring_count] */
+    _Atomic uint32_t shared_ring_count;
     pthread_key_t key; /* the calling thread's ring: its destructor sees the thread end */
     _Atomic bool shared_is_open;
     _Atomic uint32_t shared_taken; /* rings given out, and threads that got none */
     /* the main thread's */
-    struct arena arena;
+    struct arena rooms[ROOMS_MAX]; /* [room_count]: of rings */
+    uint32_t room_count;
+    struct arena arena; /* of the buffer */
     const char *path;
     int fd;
     bool has_failed, is_begun; /* begun: the file has replaced its old contents */
@@ -87,6 +92,9 @@ static const char *const kind_names[TRACE_KIND_COUNT] = {
 
 /* --- threads ---------------------------------------------------------------------------------- */
 
+/* Acquire pairs with the release in rings_make(). */
+static uint32_t ring_count(void) { return atomic_load_explicit(&trace.shared_ring_count, memory_order_acquire); }
+
 /* Runs on a traced thread when it ends. */
 static void thread_ended(void *ring_pointer)
 {
@@ -102,8 +110,8 @@ static struct trace_ring *ring_left(const char *name)
 {
     /* Relaxed: a ring that is given out meanwhile has not been left. */
     uint32_t taken = atomic_load_explicit(&trace.shared_taken, memory_order_relaxed);
-    for (uint32_t i = 0; i < taken && i < trace.ring_count; i++) {
-        struct trace_ring *ring = &trace.rings[i];
+    for (uint32_t i = 0; i < taken && i < ring_count(); i++) {
+        struct trace_ring *ring = trace.rings[i];
         uint32_t state = RING_LEFT;
         /* Acquire pairs with the release in thread_ended(), and with the release that
          * announced the ring's name before. */
@@ -124,8 +132,8 @@ void trace_thread(const char *name)
     if (ring == NULL) {
         /* Relaxed: the number alone says whose ring it is. */
         uint32_t index = atomic_fetch_add_explicit(&trace.shared_taken, 1, memory_order_relaxed);
-        if (index >= trace.ring_count) return;
-        ring = &trace.rings[index];
+        if (index >= ring_count()) return;
+        ring = trace.rings[index];
         snprintf(ring->name, sizeof ring->name, "%s", name);
         /* Release: the name is there before the state that announces it. */
         atomic_store_explicit(&ring->shared_state, RING_IN_USE, memory_order_release);
@@ -275,9 +283,6 @@ static void put_name(const char *name)
     }
 }
 
-/* Viewers take thread 0 for the idle one, so numbers start at 1. */
-static uint32_t ring_tid(const struct trace_ring *ring) { return (uint32_t)(ring - trace.rings) + 1; }
-
 static uint64_t since_open(uint64_t ns)
 {
     return (int64_t)ns > trace.origin_ns ? (uint64_t)((int64_t)ns - trace.origin_ns) : 0;
@@ -308,15 +313,15 @@ static void put_thread(const struct trace_ring *ring)
     PUT("{\"name\":\"thread_name\",\"ph\":\"M\",");
     put_pid();
     PUT(",\"tid\":");
-    put_u64(ring_tid(ring));
+    put_u64(ring->number);
     PUT(",\"args\":{\"name\":\"");
     put_name(ring->name);
     PUT("\"}},\n{\"name\":\"thread_sort_index\",\"ph\":\"M\",");
     put_pid();
     PUT(",\"tid\":");
-    put_u64(ring_tid(ring));
+    put_u64(ring->number);
     PUT(",\"args\":{\"sort_index\":");
-    put_u64(ring_tid(ring));
+    put_u64(ring->number);
     PUT("}},\n");
 }
 
@@ -334,7 +339,7 @@ static void put_record(const struct trace_ring *ring, const struct record *r)
     PUT(",");
     put_pid();
     PUT(",\"tid\":");
-    put_u64(ring_tid(ring));
+    put_u64(ring->number);
     PUT(",\"args\":{\"step\":");
     put_u64(r->step);
     PUT(",\"micro\":");
@@ -366,6 +371,49 @@ static status ring_drain(struct trace_ring *ring)
 
 /* --- the trace -------------------------------------------------------------------------------- */
 
+static bool is_open(void) { return atomic_load_explicit(&trace.shared_is_open, memory_order_relaxed); }
+
+static uint32_t rings_taken(void)
+{
+    uint32_t taken = atomic_load_explicit(&trace.shared_taken, memory_order_relaxed);
+    return taken < ring_count() ? taken : ring_count();
+}
+
+/* Makes `count` further rings. */
+static status rings_make(uint32_t count)
+{
+    const uint32_t before = ring_count();
+    const size_t records_bytes = arena_bytes(TRACE_RING_RECORDS * sizeof(struct record));
+    struct arena arena;
+    if (count > THREADS_MAX - before || trace.room_count == ROOMS_MAX)
+        FAIL(MEMORY, "a trace of %" PRIu64 " threads: expected at most %u", (uint64_t)before + count, THREADS_MAX);
+    TRY(arena_open(&arena, "trace", arena_bytes(count * sizeof(struct trace_ring)) + count * records_bytes));
+    struct trace_ring *rings = arena_take(&arena, count * sizeof *rings);
+    for (uint32_t i = 0; i < count; i++) {
+        rings[i].records = arena_take(&arena, TRACE_RING_RECORDS * sizeof(struct record));
+        rings[i].number = before + i + 1;
+        trace.rings[before + i] = &rings[i];
+    }
+    trace.rooms[trace.room_count++] = arena;
+    /* Release: a thread that finds the number finds the rings. */
+    atomic_store_explicit(&trace.shared_ring_count, before + count, memory_order_release);
+    return ST_OK;
+}
+
+static void rings_free(void)
+{
+    while (trace.room_count > 0) arena_close(&trace.rooms[--trace.room_count]);
+    arena_close(&trace.arena);
+}
+
+status trace_room(uint32_t thread_count)
+{
+    if (!is_open()) return ST_OK;
+    const uint32_t free_count = ring_count() - rings_taken();
+    const bool is_full = trace.room_count == ROOMS_MAX || ring_count() + (uint64_t)thread_count > THREADS_MAX;
+    return thread_count > free_count && !is_full ? rings_make(thread_count - free_count) : ST_OK;
+}
+
 status trace_open(const char *path, uint32_t thread_max)
 {
     CHECK(thread_max > 0 && !atomic_load_explicit(&trace.shared_is_open, memory_order_relaxed));
@@ -373,19 +421,15 @@ status trace_open(const char *path, uint32_t thread_max)
      * by then all inputs of the run are known. */
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (fd < 0) FAIL(IO, "cannot open the trace %s for writing: %s", path, strerror(errno));
-    size_t rings_bytes = arena_bytes(thread_max * sizeof(struct trace_ring));
-    size_t records_bytes = arena_bytes(TRACE_RING_RECORDS * sizeof(struct record));
-    struct arena arena;
-    status st = arena_open(&arena, "trace", rings_bytes + thread_max * records_bytes + arena_bytes(BUFFER_BYTES));
+    atomic_store_explicit(&trace.shared_ring_count, 0, memory_order_relaxed);
+    trace.room_count = 0;
+    status st = arena_open(&trace.arena, "trace", arena_bytes(BUFFER_BYTES));
+    if (st == ST_OK) st = rings_make(thread_max);
     if (st != ST_OK) {
+        rings_free();
         close(fd);
         return st;
     }
-    trace.arena = arena;
-    trace.rings = arena_take(&trace.arena, thread_max * sizeof(struct trace_ring));
-    trace.ring_count = thread_max;
-    for (uint32_t i = 0; i < thread_max; i++)
-        trace.rings[i].records = arena_take(&trace.arena, TRACE_RING_RECORDS * sizeof(struct record));
     trace.buffer = arena_take(&trace.arena, BUFFER_BYTES);
     trace.path = path;
     trace.fd = fd;
@@ -416,8 +460,6 @@ static int64_t real_ahead_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - (int64_t)clock_ns();
 }
 
-static bool is_open(void) { return atomic_load_explicit(&trace.shared_is_open, memory_order_relaxed); }
-
 bool trace_has_events(void) { return trace.is_begun; }
 
 uint64_t trace_begin_real_ns(void) { return is_open() ? (uint64_t)(trace.origin_ns + real_ahead_ns()) : 0; }
@@ -439,20 +481,14 @@ void trace_align(const struct trace_clock *clock)
     PUT("}},\n");
 }
 
-static uint32_t rings_taken(void)
-{
-    uint32_t taken = atomic_load_explicit(&trace.shared_taken, memory_order_relaxed);
-    return taken < trace.ring_count ? taken : trace.ring_count;
-}
-
 status trace_drain(void)
 {
     if (!is_open() || trace.has_failed) return ST_OK;
     put_head();
     for (uint32_t i = 0; i < rings_taken(); i++)
         /* Acquire pairs with the release in trace_thread(): the name is there. */
-        if (atomic_load_explicit(&trace.rings[i].shared_state, memory_order_acquire) != RING_UNNAMED)
-            TRY(ring_drain(&trace.rings[i]));
+        if (atomic_load_explicit(&trace.rings[i]->shared_state, memory_order_acquire) != RING_UNNAMED)
+            TRY(ring_drain(trace.rings[i]));
     return buffer_flush();
 }
 
@@ -497,7 +533,7 @@ status trace_close(void)
     uint32_t in_use_count = 0, taken = atomic_load_explicit(&trace.shared_taken, memory_order_relaxed);
     uint32_t untraced_count = taken - rings_taken();
     for (uint32_t i = 0; i < rings_taken(); i++) {
-        const struct trace_ring *ring = &trace.rings[i];
+        const struct trace_ring *ring = trace.rings[i];
         dropped_count += atomic_load_explicit(&ring->shared_dropped, memory_order_relaxed);
         /* Acquire pairs with the release in thread_ended(): that thread writes no more. */
         if (ring != trace_mine)
@@ -511,12 +547,12 @@ status trace_close(void)
         log_warning("%s lacks %" PRIu64 " records of %" PRIu64 ": a thread wrote more than %u between two drains",
                     trace.path, dropped_count, dropped_count + trace.record_count, TRACE_RING_RECORDS);
     if (st == ST_OK && !had_failed && untraced_count)
-        log_warning("%s lacks %u threads: room was made for %u", trace.path, untraced_count, trace.ring_count);
+        log_warning("%s lacks %u threads: room was made for %u", trace.path, untraced_count, ring_count());
     atomic_store_explicit(&trace.shared_is_open, false, memory_order_relaxed);
     trace_mine = NULL;
     CHECK(pthread_setspecific(trace.key, NULL) == 0 && pthread_key_delete(trace.key) == 0);
     /* A reader that is stuck in a pipe outlives its feed, and may still write to its
      * ring, which nobody reads. */
-    if (in_use_count == 0) arena_close(&trace.arena);
+    if (in_use_count == 0) rings_free();
     return st;
 }

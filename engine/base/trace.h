@@ -69,6 +69,9 @@ enum trace_kind {
  * `thread_max` rings (2.5 MiB each) under the part "trace" (MEMORY). The file keeps its contents until the
  * first drain. Before the threads start; again only after trace_close. Keeps `path` until trace_close. */
 MUST_USE status trace_open(const char *path, uint32_t thread_max);
+/* Makes sure of rings for `thread_count` further threads; there are 4,096 at most. Main thread, before these
+ * threads start. Without trace_open: nothing. MEMORY. */
+MUST_USE status trace_room(uint32_t thread_count);
 /* For one of several nodes: each node has a file of its own, PATH.RANK, in which it is a process of its own.
  * This node has this rank. After trace_open, before all else. */
 void trace_node(uint32_t rank);
@@ -94,7 +97,7 @@ MUST_USE status trace_merge(const char *path, uint64_t wait_ns, bool is_lenient)
 /* Gives the calling thread a ring and a name in the file ("stage 0 worker 1") until the thread ends.
  * Does nothing without trace_open, or if the thread has a ring. `name` is copied, cut to 63 bytes. A
  * thread that has ended leaves its ring to the next one of the same name (an evaluation's reader to the
- * next evaluation's). Threads beyond thread_max are counted, but not traced. From any thread, at any
+ * next evaluation's). Threads beyond the room are counted, but not traced. From any thread, at any
  * time; neither allocates nor waits. */
 void trace_thread(const char *name);
 /* Writes out the records in the rings; main thread; neither allocates nor locks. IO, told once: the disk is

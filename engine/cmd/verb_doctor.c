@@ -307,10 +307,21 @@ static status memory_relax(struct doctor *d, bool *helps)
     return ST_OK;
 }
 
+/* Tries without rows that stay on a card, whose memory they may be too many for. */
+static status rows_leave_card(struct doctor *d, bool *helps)
+{
+    struct run_options o = d->options;
+    set_add(&o, "store.gpu=0");
+    return relaxed_try(d, &o, helps);
+}
+
 /* Finds a change that ends the present refusal, and keeps the change. *section: the refusal's. */
 static status relax(struct doctor *d, bool *helps, enum doctor_section *section)
 {
     *helps = false;
+    *section = DOCTOR_plan;
+    if (d->outcome.end.code == ST_MEMORY) TRY(rows_leave_card(d, helps));
+    if (*helps) return ST_OK;
     *section = DOCTOR_memory;
     if (d->outcome.end.code == ST_MEMORY) TRY(memory_relax(d, helps));
     for (size_t i = 0; i < RELAXATION_COUNT && !*helps; i++) {
@@ -453,7 +464,11 @@ static bool is_beside(const struct run_options *asked, const struct run_options 
     if (l->section == DOCTOR_save && strcmp(l->what, "--out") == 0)
         return opened_with->out != asked->out || opened_with->resume != asked->resume ||
                opened_with->continued != asked->continued;
-    if (l->section == DOCTOR_plan && strcmp(l->what, "cores") == 0) return opened_with->share != asked->share;
+    const bool is_plan = opened_with->plan == asked->plan;
+    if (l->section == DOCTOR_plan && strcmp(l->what, "stages") == 0) return !is_plan;
+    if (l->section == DOCTOR_plan && strcmp(l->what, "cores") == 0)
+        return !is_plan || opened_with->share != asked->share;
+    if (l->section == DOCTOR_cards && strcmp(l->what, DOCTOR_CARD_STAGES) == 0) return !is_plan;
     return false;
 }
 

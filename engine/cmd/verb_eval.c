@@ -207,5 +207,4 @@ const struct command command_eval = {
     .flag_count = sizeof flags / sizeof *flags,
     .options_bytes = sizeof(struct eval_options),
     .defaults = &defaults,
-    .uses_cards = true,
     .run = run};

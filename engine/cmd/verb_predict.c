@@ -450,7 +450,6 @@ const struct command command_predict = {
     .flag_count = sizeof flags / sizeof *flags,
     .options_bytes = sizeof(struct predict_options),
     .defaults = &defaults,
-    .uses_cards = true,
     .run = run,
     .help = "A loss of kind bce gives the probability of label 1, softmax that of class 1 of two classes, "
             "or of every class with spaces\n"

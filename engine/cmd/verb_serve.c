@@ -167,7 +167,6 @@ const struct command command_serve = {
     .flag_count = sizeof flags / sizeof *flags,
     .options_bytes = sizeof(struct serve_flags),
     .defaults = &defaults,
-    .uses_cards = true,
     .run = run,
     .help =
         "POST /predict     lines of the data's format, as a file has them; "

@@ -8,7 +8,7 @@
  *                           └─ no ───────────── no ───────────────────── no ──▶ goes on as the CPU program; -v says why
  *
  * A driver that crashes, hangs or is too old, a host whose glibc is older than the image's, or a host without
- * a dynamic loader thus ends a child, not a training. Verbs that run models do this once, before they open
+ * a dynamic loader thus ends a child, not a training. Verbs that may use cards do this once, before they open
  * anything; a machine without a driver pays some look-ups of files. */
 #ifndef HETERPS_ENGINE_IMAGE_H
 #define HETERPS_ENGINE_IMAGE_H

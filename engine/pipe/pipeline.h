@@ -37,7 +37,7 @@ struct pipeline_options {
     uint32_t beside;
     uint32_t readers;        /* threads that parse for the feed; 0: as the service cores allow                   */
     const char *isa;         /* as cpu_device_open's                                                             */
-    uint64_t card_row_bytes; /* rows that stay on a card (engine/device/card/card_rows.h) */
+    uint64_t card_row_bytes; /* rows that stay on a card, of all its stages (engine/device/card/card_rows.h) */
     /* training only */
     bool training;
     uint32_t sync;             /* train.sync of cfg/settings.h                                                */

@@ -6,6 +6,7 @@
 
 #include "engine/base/log.h"
 #include "engine/base/thread.h"
+#include "engine/base/trace.h"
 #include "engine/device/cpu/cpu_device.h"
 #include "engine/pipe/pipeline_internal.h"
 #include "io/store/store.h"
@@ -232,6 +233,31 @@ static status worker_start(struct worker *w)
     return ST_OK;
 }
 
+/* Bytes of an example's rows, at most: by these, stages of one card divide its room for rows. */
+static uint64_t row_bytes_most(const struct pipeline *p, const struct stage *stage)
+{
+    uint64_t floats = 0;
+    for (uint32_t i = 0; i < stage->extent.table_count; i++) {
+        const struct graph_table *table = &p->graph->tables[stage->extent.tables[i]];
+        floats += (uint64_t)table->span_floats * table->key_count_max;
+    }
+    return floats * sizeof(float);
+}
+
+/* The part of a stage that is here of the room for rows that its card has. */
+static uint64_t row_bytes_of(const struct pipeline *p, const struct stage *stage, uint64_t bytes)
+{
+    const struct resource_type *card = &p->plan->types[p->plan->stages[stage->index].type];
+    const uint64_t own = row_bytes_most(p, stage);
+    uint64_t all = 0;
+    for (uint32_t i = 0; i < p->stage_count; i++) {
+        const struct resource_type *type = &p->plan->types[p->plan->stages[i].type];
+        if (p->stages[i]->is_here && type->device == card->device && type->device_index == card->device_index)
+            all += row_bytes_most(p, p->stages[i]);
+    }
+    return own == all ? bytes : bytes / all * own;
+}
+
 static struct device_stage_options device_options(const struct pipeline *p, const struct stage *stage,
                                                   const struct pipeline_options *o)
 {
@@ -246,7 +272,7 @@ static struct device_stage_options device_options(const struct pipeline *p, cons
                                          .input_count = p->input_count,
                                          .lanes = p->exchange ? p->exchange->own : (struct fold_lanes){0, p->lanes},
                                          .is_shared = stage->is_shared,
-                                         .row_bytes = o->card_row_bytes,
+                                         .row_bytes = row_bytes_of(p, stage, o->card_row_bytes),
                                          .isa = o->isa,
                                          .spins = p->spins,
                                          .training = o->training};
@@ -276,8 +302,8 @@ static status devices_open(struct pipeline *p, const struct pipeline_options *o)
     const uint32_t pair_count = p->pipeline_count * p->stage_count;
     bool has_cores = true;
     for (uint32_t i = 0; i < pair_count; i++) {
-        const struct device_stage_options options = device_options(p, p->stages[i], o);
         if (!p->stages[i]->is_here) continue;
+        const struct device_stage_options options = device_options(p, p->stages[i], o);
         TRY(device_stage_open(p->stages[i]->kind, &p->stations[i].devices, &options));
     }
     for (uint32_t i = 0; i < p->worker_count; i++) TRY(worker_device_open(&p->workers[i], o));
@@ -463,6 +489,8 @@ static status open_parts(struct pipeline *p, const struct pipeline_options *o)
      * gang when it has nothing to read. */
     if (p->worker_count == 1 && p->workers[0].place->core_count > 1 && core_count >= o->cores->count)
         p->helped = cpu_device_team(p->workers[0].device);
+    /* The workers; feeds, of training and of evaluation; and the thread that speaks with other nodes. */
+    TRY(trace_room(p->worker_count + 2 * (1 + feed_numberers(p->readers)) + (o->exchange != NULL)));
     for (; p->started_count < p->worker_count; p->started_count++) TRY(worker_start(&p->workers[p->started_count]));
     return ST_OK;
 }

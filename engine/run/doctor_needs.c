@@ -351,7 +351,7 @@ static void cards_look(const struct look *l)
     uint64_t needed = 0;
     for (uint32_t i = 0; i < plan->stage_count; i++) needed += device_kind_of(plan, i)->has_memory;
     const uint32_t count = gpu_count(&why);
-    tell(l, DOCTOR_cards, DOCTOR_OK, "stages on cards", needed ? COUNT(needed) : "none",
+    tell(l, DOCTOR_cards, DOCTOR_OK, DOCTOR_CARD_STAGES, needed ? COUNT(needed) : "none",
          count ? COUNT(count) : TEXT(400, "none: %s", why), NULL);
     if (l->session->setup.settings.train_precision == PRECISION_TF32 && needed == 0)
         tell(l, DOCTOR_cards, DOCTOR_WARN, "train.precision", "a stage on a card", "none",
@@ -364,7 +364,7 @@ static void cards_look(const struct look *l)
     for (uint32_t i = 0; i < count; i++) {
         struct gpu_facts facts;
         if (gpu_describe(i, &facts) != ST_OK) continue;
-        tell(l, DOCTOR_cards, DOCTOR_OK, TEXT(24, "cuda:%u", i), "",
+        tell(l, DOCTOR_cards, DOCTOR_OK, facts.device, "",
              TEXT(300, "%s, %s of %s free", facts.name, BYTES(facts.free_bytes), BYTES(facts.memory_bytes)), NULL);
     }
 }

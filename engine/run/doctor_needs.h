@@ -24,8 +24,9 @@ enum doctor_section {
 #undef SECTION
         DOCTOR_SECTION_COUNT
 };
-#define DOCTOR_EVALUATION "evaluation" /* what lines about its data are called; the set's name follows */
-#define DOCTOR_ROWS       "rows"       /* what the line about their room on a disk is called             */
+#define DOCTOR_EVALUATION  "evaluation" /* what lines about its data are called; the set's name follows */
+#define DOCTOR_ROWS        "rows"       /* what the line about their room on a disk is called             */
+#define DOCTOR_CARD_STAGES "stages on cards"
 enum doctor_state { DOCTOR_OK, DOCTOR_WARN, DOCTOR_FAIL };
 
 struct doctor_line {

@@ -131,8 +131,8 @@ static void stage_sentence(const struct pipeline_figures *f, uint32_t slowest, d
     /* Only a name like "e..x" has several layers, and one to give. */
     const struct stage_figures *idle = strstr(name, "..") ? neighbour_idle(f, slowest, busy) : NULL;
     if (idle)
-        snprintf(text + bytes, SENTENCE_BYTES - (size_t)bytes, ", or move a layer to %s, which waits %d%%", idle->name,
-                 percent(stage_shares(f, idle).wait));
+        snprintf(text + bytes, SENTENCE_BYTES - (size_t)bytes, "%s move a layer to %s, which waits %d%%",
+                 kind->has_memory ? ";" : ", or", idle->name, percent(stage_shares(f, idle).wait));
 }
 
 /* Whether the busiest stage waits for longer than all other stages work. Filling and draining a step takes no
@@ -166,6 +166,8 @@ static void alone_sentence(const struct stage_figures *stage, double busy, char 
                  ns * 1e-3);
     else if (is_small)
         snprintf(at, left_bytes, "an op takes %.3g us, too little to be cut among more cores", ns * 1e-3);
+    else if (stage->kind->has_memory)
+        snprintf(at, left_bytes, "layers on cores, or on another %s, would help", stage->kind->unit);
     else
         snprintf(at, left_bytes, "more cores would help");
 }
@@ -441,7 +443,7 @@ void summary_event(const struct pipeline_figures *f)
         struct stage_shares shares = stage_shares(f, stage);
         log_event_open(NULL);
         log_event_text("name", stage->name);
-        log_event_u64("cores", stage->core_count);
+        log_event_u64("cores", stage->kind->has_memory ? 0 : stage->core_count);
         log_event_u64("workers", stage->worker_count);
         log_event_f64("busy", shares.busy);
         log_event_f64("forward", shares.work[WORK_FORWARD]);

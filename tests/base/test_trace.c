@@ -416,6 +416,32 @@ static void trace_thread__more_than_room__the_rest_is_counted(void **state)
     assert_null(span_of("op", 2));
 }
 
+static void trace_room__more_threads__have_rings(void **state)
+{
+    (void)state;
+    static struct writer writers[WRITERS];
+    _Atomic uint32_t running = 0;
+    assert_int_equal(trace_room(WRITERS), ST_OK); /* there is no trace */
+    assert_int_equal(trace_open(path, 1), ST_OK);
+    trace_thread("main");
+    for (uint32_t i = 0; i < WRITERS; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "worker %u", i);
+        assert_int_equal(trace_room(i < 2 ? 2 : 1), ST_OK); /* for the second there is room */
+        writer_start(&writers[i], &running, name, 3);
+        pthread_join(writers[i].thread, NULL);
+    }
+    assert_int_equal(trace_room(UINT32_MAX), ST_OK);
+    assert_int_equal(trace_close(), ST_OK);
+    events_read();
+    assert_end(0, 0);
+    for (uint32_t i = 0; i < WRITERS; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "worker %u", i);
+        assert_int_equal(tid_of(name), i + 2);
+    }
+}
+
 static void trace_thread__same_name_after_another_has_ended__goes_on_in_its_ring(void **state)
 {
     (void)state;
@@ -687,6 +713,7 @@ int main(void)
         FILE_TEST(trace_thread__more_than_room__the_rest_is_counted),
         FILE_TEST(trace_thread__same_name_after_another_has_ended__goes_on_in_its_ring),
         cmocka_unit_test(trace_open__no_such_directory__io_with_the_path),
+        FILE_TEST(trace_room__more_threads__have_rings),
         FILE_TEST(trace_open__absurd_number_of_threads__memory),
         cmocka_unit_test(trace_drain__device_full__io_once_and_the_run_goes_on),
         cmocka_unit_test(trace_close__device_full__io),

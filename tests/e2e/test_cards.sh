@@ -146,6 +146,14 @@ train swapped "$HETERPS" --plan "$work/cpu.json" --set train.steps_max=2
 check 'a card goes on where a CPU stopped' train swapped "$EMU" --plan "$work/card.json" --resume "$work/swapped" $each
 near 'and learns the same' cpu swapped
 
+# Each stream of a card has a thread, beside those of the cores.
+traced() {
+    train traced "$EMU" --plan "$work/cards.json" --trace "$work/trace.json" --set train.steps_max=2 &&
+        [ "$(grep -c '"thread_name".*"worker [0-9]*: ' "$work/trace.json")" = 7 ] &&
+        tail -3 "$work/trace.json" | grep -q '"untraced_threads":0'
+}
+check 'a trace has the threads of all streams' traced
+
 # --- several cards ----------------------------------------------------------------------------------------------------
 
 plan "$work/pair.json" '0-1:cpu 2-11:emu=2'

@@ -40,7 +40,7 @@ check 'help: a verb that is a section as well' looked_up eval '^heterps-run eval
 check 'help: a verb, with its own flags and those of all' looked_up predict '^heterps-run predict GRAPH' \
     '^  --with COLUMNS ' '^  --threads N '
 check 'help: no flag of all verbs is required' \
-    sh -c "'$h' help predict | grep -E '^  (--(log|help|trust-paths|gpu|blas)|-[vq]) ' >own && [ \$(wc -l <own) = 7 ] &&
+    sh -c "'$h' help train | grep -E '^  (--(log|help|trust-paths|gpu|blas)|-[vq]) ' >own && [ \$(wc -l <own) = 7 ] &&
         ! grep -q '(required)' own"
 check 'help: a section of a cluster' looked_up goal '^\[goal, of a cluster\]' '^  throughput '
 fails 2 'no help on "bacth": .*; similar words: batch$' 'help: a word with a slip' "$h" help bacth

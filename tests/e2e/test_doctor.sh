@@ -237,9 +237,23 @@ if [ -x "$BUILD/heterps-emu" ]; then
     both plan 'a stage on two cards' "$tiny" --data "$data" --plan "$work/two.json"
     both plan 'a card without the barrier' "$tiny" --data "$data" --plan "$work/card.json" --set train.sync=wsp
     both plan 'another kind of card' "$tiny" --data "$data" --plan "$work/cuda.json"
+    other_plan() {
+        doctor "$tiny" --data "$data" --plan "$work/cuda.json"
+        ! grep -E '^  ok +(stages|cores|stages on cards)  ' "$work/page"
+    }
+    check 'what it would be without the refused plan is not said of the plan' other_plan
     HETERPS_EMU_BYTES=20000
     export HETERPS_EMU_BYTES
     both plan 'a card with too little memory' "$tiny" --data "$data" --plan "$work/card.json"
+    HETERPS_EMU_BYTES=250000000
+    plan "$work/whole.json" '0-4:emu'
+    both plan 'a card with too little memory for store.gpu' "$tiny" --data "$data" --plan "$work/whole.json" \
+        --set store.ram=1GiB
+    less_rows() {
+        section plan | grep -q 'lower store.gpu' && section cards | grep -q 'stages on cards *needs 1, has 1' &&
+            ! grep -q 'low enough' "$work/page"
+    }
+    check 'and what is told besides is of the plan' less_rows
     unset HETERPS_EMU_BYTES
     HETERPS=$static
 else

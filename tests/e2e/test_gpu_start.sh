@@ -22,6 +22,9 @@ fails 2 '--gpu: expected off, auto or on, found "yes"' '--gpu yes' "$HETERPS" de
 fails 2 'HETERPS_GPU: expected off, auto or on, found "1"' 'HETERPS_GPU=1' env HETERPS_GPU=1 "$HETERPS" devices
 check 'an empty HETERPS_GPU is none' env HETERPS_GPU= "$HETERPS" devices
 fails 2 'unknown flag --gpu' 'a verb that runs no model has no --gpu' "$HETERPS" gen criteo --rows 1 -o x --gpu off
+for verb in eval predict serve; do # which have no plan, and compute on processors
+    fails 2 'unknown flag --gpu' "$verb has no --gpu" "$HETERPS" $verb tiny.bin --model m --gpu on
+done
 check '--gpu is explained' sh -c "'$HETERPS' train --help | grep -q '^  --gpu WHEN '"
 check '--gpu off is off' sh -c "'$HETERPS' devices --gpu off | grep -q '^cards  *none: --gpu is off$'"
 check 'HETERPS_GPU=off, too' sh -c "HETERPS_GPU=off '$HETERPS' devices | grep -q '^cards  *none: HETERPS_GPU is off$'"
@@ -52,7 +55,7 @@ if [ $has_image = no ]; then
 fi
 
 # ---- a driver that hangs: takes the probe's whole time, so it goes on beside the rest ----
-LD_LIBRARY_PATH=$driver HETERPS_STANDIN=hang "$HETERPS" eval nothing.bin --model m --data d -v >hang.out 2>hang.err &
+LD_LIBRARY_PATH=$driver HETERPS_STANDIN=hang "$HETERPS" nothing.bin --data d -v >hang.out 2>hang.err &
 hanging=$!
 helpers="$helpers $hanging"
 
@@ -60,7 +63,7 @@ helpers="$helpers $hanging"
 goes_on() { # PATTERN [VARIABLE=VALUE...]
     pattern=$1
     shift
-    env "$@" "$HETERPS" eval nothing.bin --model m --data d -v >out 2>err
+    env "$@" "$HETERPS" nothing.bin --data d -v >out 2>err
     status=$?
     grep -qE "^no cards: $pattern" err && grep -q 'error: nothing.bin: No such file' err &&
         [ $status = 1 ] && [ ! -s out ] && return 0
@@ -134,6 +137,8 @@ check 'cards are found' sh -c "LD_LIBRARY_PATH='$driver' HETERPS_EMU_CARDS=2 '$H
 check '--gpu off leaves them alone' sh -c "LD_LIBRARY_PATH='$driver' HETERPS_STANDIN=hang '$HETERPS' devices --gpu off |
     grep -q '^cards  *none: --gpu is off$'"
 check 'nor do other verbs start it' sh -c "LD_LIBRARY_PATH='$driver' HETERPS_STANDIN=hang '$HETERPS' inspect tiny.bin"
+check 'nor does predict' sh -c "LD_LIBRARY_PATH='$driver' HETERPS_STANDIN=hang timeout 5 '$HETERPS' predict tiny.bin \
+    --model plain.model --data data.tsv -o scores -q"
 check 'the image itself needs no probe' \
     sh -c "LD_LIBRARY_PATH='$driver' '$BUILD/image' devices --gpu on | grep -q 'emulated card 0'"
 check 'SIGCHLD may be ignored' \
@@ -149,8 +154,8 @@ from_input() {
         exported tiny.bin input.model input && same_bytes plain input
 }
 check 'standard input is all there' from_input
-LD_LIBRARY_PATH=$driver fails 1 'nothing.bin: No such file' 'exit status 1' "$HETERPS" eval nothing.bin \
-    --model m --data d --gpu on
+LD_LIBRARY_PATH=$driver fails 1 'nothing.bin: No such file' 'exit status 1' "$HETERPS" nothing.bin \
+    --data d --gpu on
 LD_LIBRARY_PATH=$driver fails 2 'did you mean --data' 'exit status 2' "$HETERPS" tiny.bin --gpu on --dat x
 
 # A long run: the same process, called the same, with its words; nothing of the start is left.

@@ -198,7 +198,12 @@ static status memory_open(struct card_stage *s)
              s->name, (double)parts[0] / GIB, s->training ? s->lanes : 0, (double)(parts[1] - parts[0]) / GIB,
              s->slot_count, (double)(parts[2] - parts[1]) / GIB, (double)(parts[3] - parts[2]) / GIB,
              (double)(parts[4] - parts[3]) / GIB);
-    TRY(gpu_take(s->gpu, sum.bytes, text, &s->memory));
+    const status st = gpu_take(s->gpu, sum.bytes, text, &s->memory);
+    if (st == ST_MEMORY)
+        FAIL(MEMORY,
+             "%s; free memory of the card, lower %strain.in_flight or train.micro, or give layers to other types",
+             status_message(), s->rows.table_count ? "store.gpu, " : "");
+    TRY(st);
     TRY(gpu_host_take(s->gpu, pinned.bytes, text, &s->host_memory));
     memory_note("cards", pinned.bytes);
     s->host_bytes = pinned.bytes;

@@ -248,6 +248,20 @@ static void summary_bottleneck__a_stage__says_which_and_who_has_time(void **stat
     assert_bottleneck(&f, "stage h2..bce is the bottleneck: busy 90% of the time; give it more cores (k)");
 }
 
+/* More cores are no help to a card. */
+static void summary_bottleneck__a_card__what_helps_it(void **state)
+{
+    (void)state;
+    struct stage_figures stage[] = {stage_of("e..x", 1, 1, 1, 1, 0, 98), stage_of("h1..bce", 3, 3, 40, 50, 0, 10)};
+    struct pipeline_figures f = figures_of(stage, 2);
+    stage[1].kind = device_kind(RESOURCE_EMU);
+    assert_bottleneck(&f, "stage h1..bce is the bottleneck: a stream of its card is busy 90% of the time; "
+                          "move a layer to e..x, which waits 98%");
+    f = figures_of(stage + 1, 1);
+    assert_bottleneck(&f, "computation is the bottleneck: the one stage is busy 90% of the time; "
+                          "layers on cores, or on another card, would help");
+}
+
 /* Filling and draining costs no more than the others' work, which is little here. */
 static void summary_bottleneck__others_do_next_to_nothing__the_stage(void **state)
 {
@@ -494,6 +508,18 @@ static void summary_event__stages__arrays_of_shares(void **state)
     json_decref(event);
 }
 
+static void summary_event__a_card__has_no_cores(void **state)
+{
+    (void)state;
+    struct stage_figures stage = stage_of("e..bce", 3, 3, 40, 50, 0, 10);
+    struct pipeline_figures f = figures_of(&stage, 1);
+    stage.kind = device_kind(RESOURCE_EMU);
+    json_t *event = event_of(&f), *card = json_array_get(json_object_get(event, "stages"), 0);
+    ASSERT_NEAR(card, "cores", 0);
+    ASSERT_NEAR(card, "workers", 3);
+    json_decref(event);
+}
+
 static void summary_event__shared_and_stale__fields_of_their_own(void **state)
 {
     (void)state;
@@ -548,9 +574,11 @@ int main(void)
         cmocka_unit_test(summary_bottleneck__no_input__reading),
         cmocka_unit_test(summary_bottleneck__both_ends_wait__slots),
         cmocka_unit_test(summary_bottleneck__nobody_busy__by_synchronisation),
+        cmocka_unit_test(summary_bottleneck__a_card__what_helps_it),
         cmocka_unit_test(summary_bottleneck__nobody_busy__by_kind_of_pipeline),
         cmocka_unit_test(summary_bottleneck__any_size_of_buffer__whole_characters),
         cmocka_unit_test(summary_event__stages__arrays_of_shares),
+        cmocka_unit_test(summary_event__a_card__has_no_cores),
         cmocka_unit_test(summary_event__shared_and_stale__fields_of_their_own),
         cmocka_unit_test(summary_event__nothing_trained__zeros),
     };

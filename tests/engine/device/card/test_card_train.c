@@ -269,6 +269,37 @@ static void rows__that_come_and_go__all_cold_with_bytes_of_the_cpu(void **state)
     }
 }
 
+/* Memory of all cards with so many bytes for rows that stay, of two tables. */
+static int64_t cards_bytes(const char *plan, uint64_t row_bytes)
+{
+    static const char text[] = "[data]\ndense = I1..I3\nsparse = C1..C4\n[table a]\ndim = 8\n[table b]\ndim = 8\n"
+                               "[embedding e]\ntable = a\ninput = C1..C3\n[embedding w]\ntable = b\ninput = C4\n"
+                               "[concat h]\ninput = e, w, dense\n[fc y]\ninput = h\nunits = 1\n"
+                               "[loss bce]\ninput = y\n[train]\nbatch = 32\nmicro = 4\nlanes = 4\n";
+    struct training t;
+    int64_t bytes = 0;
+    cards_begin();
+    assert_ok(training_open(&t, text, NULL, data_path,
+                            &(struct setup){.plan = plan, .threads = 1, .card_row_bytes = row_bytes}));
+    for (uint32_t i = 0; i < CARDS_SEEN_MAX; i++) bytes += cards_seen[i].gpu ? (int64_t)cards_seen[i].memory_bytes : 0;
+    training_start(&t, NULL);
+    training_close(&t);
+    return bytes;
+}
+
+/* Stages of one card have its room for rows together. */
+static void rows__of_two_stages_of_a_card__share_its_room(void **state)
+{
+    (void)state;
+    static const char *const plans[] = {"0-4:1:1e", "0-0:1:1e 1-4:1:1e"};
+    const int64_t room = 100 * SPAN_BYTES, slack = 4 * 256;
+    for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
+        const int64_t taken = cards_bytes(plans[i], (uint64_t)room) - cards_bytes(plans[i], 0);
+        if (taken > room + slack || taken < room - slack)
+            fail_msg("%s: %d bytes of %d", plans[i], (int)taken, (int)room);
+    }
+}
+
 /* --- what is moved ------------------------------------------------------------------------------- */
 
 static uint64_t extent_bytes(const struct extent *e, bool with_state)
@@ -401,6 +432,10 @@ static void stage__cannot_be_on_cards__says_why(void **state)
          "stage n..bce is on emu; this machine has 1 card: give its layers to another type"},
         {card_model_text, ON_ONE, waves, 1, 0, ST_INVALID, "is on a card, which needs train.sync = bsp"},
         {card_model_text, ON_ONE, NULL, 1, 1000000, ST_MEMORY, "bytes for stage n..bce: parameters and state"},
+        {card_model_text, ON_ONE, NULL, 1, 1000000, ST_MEMORY,
+         "1000000 are free; free memory of the card, lower train.in_flight or train.micro, or give layers to other"},
+        {card_model_text, "0-1:1:1e 2-7:1:1", NULL, 1, 1000000, ST_MEMORY,
+         "; free memory of the card, lower store.gpu, train.in_flight or train.micro, or give layers to other types"},
     };
     const size_t planned = memory_planned_bytes();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -423,6 +458,7 @@ int main(void)
         cmocka_unit_test_setup(stage__on_a_card__learns_what_the_cpu_learns, test_begin),
         cmocka_unit_test_setup(rows__some_resident__bytes_of_the_cpu_and_counted, test_begin),
         cmocka_unit_test_setup(rows__that_come_and_go__all_cold_with_bytes_of_the_cpu, test_begin),
+        cmocka_unit_test_setup(rows__of_two_stages_of_a_card__share_its_room, test_begin),
         cmocka_unit_test_setup(figures__bytes_moved__those_that_cross, test_begin),
         cmocka_unit_test_setup(stage__card_refuses_a_call__job_ends_with_its_message_fault, test_begin),
         cmocka_unit_test_setup(stage__cannot_be_on_cards__says_why, test_begin),
