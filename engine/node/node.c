@@ -1,6 +1,7 @@
 /* Opens and closes a node, and asks it: the main thread's side, which sleeps at a bell until
  * the node's thread has answered. */
 #include "engine/node/node_internal.h"
+#include "engine/node/share.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -11,6 +12,7 @@
 #include <time.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/log.h"
 #include "engine/base/thread.h"
 #include "engine/base/words.h"
 #include "engine/node/stream.h"
@@ -217,6 +219,9 @@ const char *node_place_text(const struct node *n, uint32_t rank, char text[PLACE
 
 status node_divide(struct node *n)
 {
+    n->has_bandwidth = division_bandwidths(n->says, n->count, n->bandwidth);
+    if (n->has_bandwidth && n->o.has_waves && node_is_first(n))
+        log_warning("cluster.bandwidth is not used under train.sync = wsp, where nodes share slices and rows evenly");
     const struct stages_options stages = {.graph = n->o.graph,
                                           .plan = n->o.plan,
                                           .node_count = n->count,
@@ -235,6 +240,12 @@ status node_divide(struct node *n)
                                                                   .rows = n->o.rows});
 }
 
+/* Before the number `index` of `count` in a list of words. */
+static const char *comma(uint32_t index, uint32_t count)
+{
+    return index == 0 ? "" : index + 1 < count ? ", " : " and ";
+}
+
 const char *node_speeds_text(const struct node *n, char *text, size_t bytes)
 {
     char one[27];
@@ -243,10 +254,7 @@ const char *node_speeds_text(const struct node *n, char *text, size_t bytes)
     for (uint32_t i = 0; i < n->count && used < bytes; i++) {
         const bool has_speed = n->says[i] & DIVISION_SPEED;
         is_any |= has_speed;
-        used += (size_t)snprintf(text + used, bytes - used, "%s%s",
-                                 i == 0             ? ""
-                                 : i + 1 < n->count ? ", "
-                                                    : " and ",
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s", comma(i, n->count),
                                  has_speed ? words_whole(one, n->says[i] & DIVISION_SPEED_MAX) : "?");
     }
     if (!is_any) *text = 0;
@@ -258,11 +266,56 @@ const char *node_lanes_text(const struct node *n, char *text, size_t bytes)
     const uint32_t *begin = n->division.lane_begin;
     size_t used = 0;
     for (uint32_t i = 0; i < n->count && used < bytes; i++)
-        used += (size_t)snprintf(text + used, bytes - used, "%s%u",
-                                 i == 0             ? ""
-                                 : i + 1 < n->count ? ", "
-                                                    : " and ",
-                                 begin[i + 1] - begin[i]);
+        used += (size_t)snprintf(text + used, bytes - used, "%s%u", comma(i, n->count), begin[i + 1] - begin[i]);
+    return text;
+}
+
+/* Adds "slices are 50%, 50% and 0%" to the text; nothing, and false, if they are even. */
+static bool shares_add(const struct node *n, const struct share_options *o, const char *what, char *text)
+{
+    uint16_t parts[SHARE_NODES_MAX];
+    size_t used = strlen(text);
+    if (!share_make(parts, o)) return false;
+    used += (size_t)snprintf(text + used, NODE_SHARES_BYTES - used, "%s", what);
+    for (uint32_t i = 0; i < n->count && used < NODE_SHARES_BYTES; i++)
+        used += (size_t)snprintf(text + used, NODE_SHARES_BYTES - used, "%s%.3g%%", comma(i, n->count),
+                                 100.0 * parts[i] / SHARE_PARTS);
+    return true;
+}
+
+/* Whether a stage's nodes divide anything unevenly. */
+static bool stages_are_uneven(const struct node *n)
+{
+    uint16_t parts[SHARE_NODES_MAX];
+    for (uint32_t s = 0; s < n->stages.count; s++) {
+        struct share_options o = {
+            .node_count = n->count, .lane_begin = exchange_stage_begin(&n->stages, s), .bandwidth = n->bandwidth};
+        for (uint32_t i = 0; i < n->count; i++)
+            o.holders |= (uint64_t)(exchange_stage_lanes(&n->stages, s, i).count > 0) << i;
+        if (share_make(parts, &o)) return true;
+    }
+    return false;
+}
+
+const char *node_shares_text(const struct node *n, char text[NODE_SHARES_BYTES])
+{
+    struct share_options o = {.what = SHARE_SLICES,
+                              .node_count = n->count,
+                              .lane_begin = n->division.lane_begin,
+                              .holders = n->division.slices,
+                              .bandwidth = n->bandwidth};
+    size_t used = 0;
+    *text = 0;
+    if (!n->has_bandwidth || n->o.has_waves || (n->stages.count && !stages_are_uneven(n))) return text;
+    for (uint32_t i = 0; i < n->count && n->stages.count && used < NODE_SHARES_BYTES; i++)
+        used += (size_t)snprintf(text + used, NODE_SHARES_BYTES - used, "%s%s%.3g",
+                                 i ? "" : "stages are divided by bandwidths of ", comma(i, n->count),
+                                 1e3 * n->bandwidth[i]);
+    if (n->stages.count) return text;
+    const bool has_slices = n->o.graph->header->param_floats > 0 && shares_add(n, &o, "slices are ", text);
+    o.what = SHARE_ROWS;
+    o.holders = n->division.rows;
+    if (n->o.graph->table_count > 0) (void)shares_add(n, &o, has_slices ? ", rows " : "rows are ", text);
     return text;
 }
 
@@ -283,6 +336,7 @@ status node_join(struct node *n, struct model *model)
                                            .lane_begin = n->division.lane_begin,
                                            .slices = n->division.slices,
                                            .rows = n->division.rows,
+                                           .bandwidth = n->has_bandwidth ? n->bandwidth : NULL,
                                            .stages = n->stages.count ? &n->stages : NULL,
                                            .has_waves = n->o.has_waves,
                                            .bucket_floats = n->o.bucket_floats,

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/node/share.h"
 #include "engine/node/waves_internal.h"
 #include "graph/clip.h"
 #include "io/store/store_ticket.h"
@@ -232,11 +233,15 @@ static void stages_buckets_find(struct exchange *x, const struct reduce_options 
         x->division_of[0] = division_take(x, o, exchange_stage_begin(stages, stages->rows_stage));
 }
 
-/* Slices of a bucket, one behind the other, of the nodes that have one; another node's is empty, and
+/* Slices of a bucket, one behind the other, of the nodes that have parts of it; another node's is empty, and
  * begins where the next one does. */
-static void slices_layout(struct extent *e, struct layout *l, const struct reduce_options *o, uint64_t slices)
+static void slices_layout(struct extent *e, struct layout *l, const struct reduce_options *o, const uint16_t *parts)
 {
-    extent_layout(e, l, o->graph, o->model, (uint32_t)__builtin_popcountll(slices));
+    uint16_t weights[REDUCE_NODES_MAX];
+    uint32_t count = 0;
+    for (uint32_t n = 0; n < o->node_count; n++)
+        if (parts[n]) weights[count++] = parts[n];
+    extent_layout_by(e, l, o->graph, o->model, count, weights);
     const uint64_t *cut_float = e->cut_float;
     const uint32_t *cut_block = e->cut_block;
     LAYOUT_TAKE(l, e->cut_float, (size_t)(o->node_count + 1) * e->run_count);
@@ -246,7 +251,7 @@ static void slices_layout(struct extent *e, struct layout *l, const struct reduc
         e->cut_block[n] = cut_block[cut];
         memcpy(&e->cut_float[(size_t)n * e->run_count], &cut_float[(size_t)cut * e->run_count],
                e->run_count * sizeof *cut_float);
-        cut += n < o->node_count && (slices >> n & 1);
+        cut += n < o->node_count && parts[n];
     }
 }
 
@@ -270,6 +275,20 @@ static uint64_t nodes_of(const struct exchange_division *d, const struct reduce_
     return nodes;
 }
 
+/* The parts that nodes have of the slices of buckets, or of the rows, of a division. NULL: of a bucket without
+ * layers, of all nodes. Returns parts [node_count]. */
+static const uint16_t *parts_of(uint16_t *parts, const struct exchange_division *d, const struct reduce_options *o,
+                                enum share_what what)
+{
+    const uint64_t holders = o->stages ? nodes_of(d, o) : those_of(o, what == SHARE_ROWS ? o->rows : o->slices);
+    (void)share_make(parts, &(struct share_options){.what = what,
+                                                    .node_count = o->node_count,
+                                                    .lane_begin = d ? d->lane_begin : NULL,
+                                                    .holders = holders,
+                                                    .bandwidth = d ? o->bandwidth : NULL});
+    return parts;
+}
+
 /* This node has the rows of the tables that its own stages have whole, and no others. */
 static void tables_take(const struct reduce *r, const struct reduce_options *o)
 {
@@ -288,7 +307,11 @@ static void workers_layout(struct reduce *r, struct layout *l, const struct redu
     LAYOUT_TAKE(l, r->shapes, o->node_count);
     if (o->graph->table_count > 0) LAYOUT_TAKE(l, r->own_rows, o->graph->table_count);
     if (o->graph->table_count > 0) LAYOUT_TAKE(l, r->owner_of, SHARD_COUNT);
-    if (l->arena && r->owner_of) shards_share(r->owner_of, those_of(o, o->rows));
+    if (l->arena && r->owner_of) {
+        uint16_t parts[REDUCE_NODES_MAX];
+        for (uint32_t n = 0; n < o->node_count; n++) parts[n] = those_of(o, o->rows) >> n & 1;
+        shards_share(r->owner_of, parts, o->node_count);
+    }
     x->look_shape.owner_of = x->rows.shape.owner_of = r->owner_of;
     for (uint32_t n = 0; n < o->node_count; n++) {
         struct peer peer = {0};
@@ -306,6 +329,7 @@ static void reduce_layout(struct reduce *r, struct layout *l, const struct reduc
 {
     struct exchange *x = &r->exchange;
     const bool has_tables = o->graph->table_count > 0, has_owners = has_tables && x->division_of[0];
+    uint16_t parts[REDUCE_NODES_MAX];
     if (o->has_waves) {
         workers_layout(r, l, o);
         return;
@@ -314,15 +338,14 @@ static void reduce_layout(struct reduce *r, struct layout *l, const struct reduc
     if (o->stages) stages_layout(l, o);
     divisions_layout(x, l, o);
     for (uint32_t bucket = 0; bucket < x->bucket_count; bucket++)
-        slices_layout(&x->slices[bucket], l, o,
-                      o->stages ? nodes_of(x->division_of[bucket], o) : those_of(o, o->slices));
+        slices_layout(&x->slices[bucket], l, o, parts_of(parts, x->division_of[bucket], o, SHARE_SLICES));
     if (has_owners) {
         LAYOUT_TAKE(l, r->shapes, o->node_count);
         LAYOUT_TAKE(l, r->runs, x->division_of[0]->piece_count);
         LAYOUT_TAKE(l, r->owner_of, SHARD_COUNT);
     }
     if (l->arena && has_owners) {
-        shards_share(r->owner_of, o->stages ? nodes_of(x->division_of[0], o) : those_of(o, o->rows));
+        shards_share(r->owner_of, parts_of(parts, x->division_of[0], o, SHARE_ROWS), o->node_count);
         x->look_shape.owner_of = r->owner_of;
         shapes_fill(r, o);
         x->rows.shape = r->shapes[o->rank];
