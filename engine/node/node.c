@@ -293,6 +293,10 @@ static bool stages_are_uneven(const struct node *n)
         for (uint32_t i = 0; i < n->count; i++)
             o.holders |= (uint64_t)(exchange_stage_lanes(&n->stages, s, i).count > 0) << i;
         if (share_make(parts, &o)) return true;
+        o.what = SHARE_ROWS;
+        if (n->o.graph->table_count > 0 && n->stages.node_of_table == NULL && s == n->stages.rows_stage &&
+            share_make(parts, &o))
+            return true;
     }
     return false;
 }
@@ -308,9 +312,10 @@ const char *node_shares_text(const struct node *n, char text[NODE_SHARES_BYTES])
     *text = 0;
     if (!n->has_bandwidth || n->o.has_waves || (n->stages.count && !stages_are_uneven(n))) return text;
     for (uint32_t i = 0; i < n->count && n->stages.count && used < NODE_SHARES_BYTES; i++)
-        used += (size_t)snprintf(text + used, NODE_SHARES_BYTES - used, "%s%s%.3g",
-                                 i ? "" : "stages are divided by bandwidths of ", comma(i, n->count),
-                                 1e3 * n->bandwidth[i]);
+        used +=
+            (size_t)snprintf(text + used, NODE_SHARES_BYTES - used, "%s%s%.3g",
+                             i ? "" : "slices and rows of stages follow ", comma(i, n->count), 1e3 * n->bandwidth[i]);
+    if (n->stages.count && used < NODE_SHARES_BYTES) snprintf(text + used, NODE_SHARES_BYTES - used, " bytes a second");
     if (n->stages.count) return text;
     const bool has_slices = n->o.graph->header->param_floats > 0 && shares_add(n, &o, "slices are ", text);
     o.what = SHARE_ROWS;

@@ -79,7 +79,7 @@ const struct exchange_stages *node_stages(const struct node *node);
 const char *node_speeds_text(const struct node *node, char *text, size_t bytes);
 const char *node_lanes_text(const struct node *node, char *text, size_t bytes);
 /* Likewise, where links' bandwidths divide slices and rows: "slices are 50%, 50% and 0%, rows 47.3%, 47.3% and
- * 5.44%"; where nodes have stages, the bandwidths. "": they are divided evenly. */
+ * 5.44%"; where nodes have stages, the bandwidths: "slices and rows of stages follow 1e+09 and 1e+08 bytes a second". "": they are divided evenly. */
 #define NODE_SHARES_BYTES 1280u
 const char *node_shares_text(const struct node *node, char text[NODE_SHARES_BYTES]);
 /* Opens the exchange over a model, which stays until node_close.

@@ -123,7 +123,9 @@ bool share_make(uint16_t *parts, const struct share_options *o)
         if (parts[n]) load[count++] = load_of(o, n, computing);
     (void)share_find(load, count, share);
     share_round(share, count, of);
-    for (uint32_t n = 0, i = 0; n < o->node_count; n++)
+    is_even = true;
+    for (uint32_t i = 1; i < count; i++) is_even &= of[i] == of[0];
+    for (uint32_t n = 0, i = 0; n < o->node_count && !is_even; n++)
         if (parts[n]) parts[n] = of[i++];
-    return true;
+    return !is_even;
 }

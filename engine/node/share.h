@@ -39,7 +39,7 @@ struct share_options {
     const uint32_t *bandwidth; /* [node_count], in one unit; NULL: not told, and lanes do not count         */
 };
 /* Fills in the parts [node_count] of each node, 0 where it is no holder. False: no bandwidth is told, or all nodes
- * with lanes or a share have the same, so holders share evenly; parts of holders are then 1. */
+ * with lanes or a share have the same, or no division is better than the even one. Then holders' parts are 1 each. */
 bool share_make(uint16_t *parts, const struct share_options *options);
 
 #endif

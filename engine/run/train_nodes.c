@@ -279,7 +279,7 @@ status train_nodes_begin(const struct trainer *t)
     else
         log_info("nodes    %u, which have %s of %u lanes%s", x->node_count, node_lanes_text(t->node, text, sizeof text),
                  shape.lanes, saves);
-    if (*node_shares_text(t->node, shares)) log_info("nodes    by cluster.bandwidth %s", shares);
+    if (*node_shares_text(t->node, shares)) log_info("nodes    cluster.bandwidth: %s", shares);
     return node_begin(t->node, t->session->setup.model.progress.step);
 }
 

@@ -39,6 +39,8 @@ static struct micro_batch micro[MICROS];
 static struct ticket ticket[MICROS];
 static float *values;
 static uint8_t owner_of[SHARD_COUNT];
+#define EIGHT 1, 1, 1, 1, 1, 1, 1, 1
+static const uint16_t even[64] = {EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT};
 static uint64_t random_state = 1;
 
 static uint64_t draw(uint64_t bound)
@@ -225,6 +227,28 @@ static void shards__many_keys__about_as_many_for_each_owner(void **state)
     assert_int_equal(owner_of[SHARD_COUNT - 1], 63);
 }
 
+/* Each owner has a run of as many shards as it has parts. */
+static void shards__parts__as_many_shards_for_each_owner(void **state)
+{
+    (void)state;
+    static const uint16_t parts[6] = {0, 4000, 0, 1, 95, 0};
+    uint32_t begin, end, at = 0;
+    shards_share(owner_of, parts, 6);
+    for (uint32_t o = 0; o < 6; o++) {
+        shards_of(owner_of, o, &begin, &end);
+        assert_int_equal(end - begin, parts[o]);
+        if (parts[o]) assert_int_equal(begin, at);
+        at += parts[o];
+    }
+    /* 1 each: where the shares that are no whole shards are cut has always been so */
+    shards_share(owner_of, even, 3);
+    static const uint32_t cuts[4] = {0, 1366, 2731, 4096};
+    for (uint32_t o = 0; o < 3; o++) {
+        shards_of(owner_of, o, &begin, &end);
+        assert_true(begin == cuts[o] && end == cuts[o + 1]);
+    }
+}
+
 static void letter_refuse(const uint32_t *counts, size_t bytes, const char *message)
 {
     static uint64_t at[1000];
@@ -270,6 +294,7 @@ int main(void)
         cmocka_unit_test(asked__any_owners__each_key_once_and_values_where_they_are_read),
         cmocka_unit_test(asked_part_spread__any_bits__values_lie_as_all_do),
         cmocka_unit_test(shards__many_keys__about_as_many_for_each_owner),
+        cmocka_unit_test(shards__parts__as_many_shards_for_each_owner),
         cmocka_unit_test(asked_letter_read__what_nobody_writes__refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -172,6 +172,8 @@ static void admission_lines__counts_of_owners__those_of_one(void **state)
                          other = opened(6, ADMIT_BLOOM_SHARDS, 1000);
         uint32_t known = 0, begin, end;
         uint8_t owner_of[SHARD_COUNT];
+        uint16_t even[64];
+        for (uint32_t o = 0; o < 64; o++) even[o] = 1;
         shards_share(owner_of, even, owners[c]);
         drawn = 5;
         for (uint32_t step = 1; step <= 20; step++) {
