@@ -9,7 +9,7 @@
  * Nodes that say nothing share what is left. A node without lanes is a parameter server: it has slices and
  * rows, computes nothing and reads no data. Node 0 has lanes.
  *
- * How large slices are, and how many rows a node has, follows from the bandwidths that nodes say (share.h). */
+ * How large slices are, and how many rows a node has, follows from the bandwidths of links (share.h). */
 #ifndef HETERPS_ENGINE_NODE_DIVISION_H
 #define HETERPS_ENGINE_NODE_DIVISION_H
 
@@ -17,10 +17,10 @@
 #include "engine/base/status.h"
 #include "engine/node/member.h"
 
-/* What a node says of itself: in the low 32 bits, of its lanes: how many it computes; or how fast it is, which
- * decides its share of the lanes that nobody has said; or nothing: it counts as a node of average speed. In the
- * high 32 bits, of its link: kilobytes (1,000 bytes) a second each way; or 0: it counts with the mean of those that
- * say. */
+/* What a node says of itself. In the low 32 bits, of its lanes: how many it computes; or how fast it is,
+ * which decides its share of the lanes that nobody has said; or nothing: it counts as a node of average
+ * speed. In the high 32 bits, of its link: kilobytes (1,000 bytes) a second each way; or 0: it counts with
+ * the mean of those that say. */
 #define DIVISION_SAYS_NOTHING 0u
 #define DIVISION_SPEED        (UINT32_C(1) << 31)
 #define DIVISION_SPEED_MAX    (DIVISION_SPEED - 1)
@@ -55,8 +55,8 @@ MUST_USE status division_make(struct division *division, const struct division_o
  * auto, which sets *is_auto. USAGE: none of these; a list that is not of job_nodes; node 0 without lanes. */
 MUST_USE status division_parse(const char *name, const char *text, uint32_t rank, uint32_t job_nodes, uint32_t *says,
                                bool *is_auto);
-/* Reads `text` of cluster.bandwidth: bytes a second of this node's link, or a list of all nodes'; "": 0, not said.
- * USAGE: neither; a list that is not of job_nodes. */
+/* Reads `text` of cluster.bandwidth: bytes a second of this node's link, or a list of all nodes'. "": 0, it
+ * is not said. USAGE: neither; a list that is not of job_nodes. */
 MUST_USE status division_bandwidth_parse(const char *text, uint32_t rank, uint32_t job_nodes, uint32_t *bandwidth);
 /* Fills in the bandwidths [node_count] that nodes say, or count with. False: nobody says one. */
 bool division_bandwidths(const uint64_t *says, uint32_t node_count, uint32_t *bandwidth);

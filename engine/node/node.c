@@ -271,11 +271,11 @@ const char *node_lanes_text(const struct node *n, char *text, size_t bytes)
 }
 
 /* Adds "slices are 50%, 50% and 0%" to the text; nothing, and false, if they are even. */
-static bool shares_add(const struct node *n, const struct share_options *o, const char *what, char *text)
+static bool shares_add(const struct node *n, const struct share_options *load, const char *what, char *text)
 {
     uint16_t parts[SHARE_NODES_MAX];
     size_t used = strlen(text);
-    if (!share_make(parts, o)) return false;
+    if (!share_make(parts, load)) return false;
     used += (size_t)snprintf(text + used, NODE_SHARES_BYTES - used, "%s", what);
     for (uint32_t i = 0; i < n->count && used < NODE_SHARES_BYTES; i++)
         used += (size_t)snprintf(text + used, NODE_SHARES_BYTES - used, "%s%.3g%%", comma(i, n->count),
@@ -288,14 +288,14 @@ static bool stages_are_uneven(const struct node *n)
 {
     uint16_t parts[SHARE_NODES_MAX];
     for (uint32_t s = 0; s < n->stages.count; s++) {
-        struct share_options o = {
+        struct share_options load = {
             .node_count = n->count, .lane_begin = exchange_stage_begin(&n->stages, s), .bandwidth = n->bandwidth};
         for (uint32_t i = 0; i < n->count; i++)
-            o.holders |= (uint64_t)(exchange_stage_lanes(&n->stages, s, i).count > 0) << i;
-        if (share_make(parts, &o)) return true;
-        o.what = SHARE_ROWS;
+            load.holders |= (uint64_t)(exchange_stage_lanes(&n->stages, s, i).count > 0) << i;
+        if (share_make(parts, &load)) return true;
+        load.what = SHARE_ROWS;
         if (n->o.graph->table_count > 0 && n->stages.node_of_table == NULL && s == n->stages.rows_stage &&
-            share_make(parts, &o))
+            share_make(parts, &load))
             return true;
     }
     return false;
@@ -303,11 +303,11 @@ static bool stages_are_uneven(const struct node *n)
 
 const char *node_shares_text(const struct node *n, char text[NODE_SHARES_BYTES])
 {
-    struct share_options o = {.what = SHARE_SLICES,
-                              .node_count = n->count,
-                              .lane_begin = n->division.lane_begin,
-                              .holders = n->division.slices,
-                              .bandwidth = n->bandwidth};
+    struct share_options load = {.what = SHARE_SLICES,
+                                 .node_count = n->count,
+                                 .lane_begin = n->division.lane_begin,
+                                 .holders = n->division.slices,
+                                 .bandwidth = n->bandwidth};
     size_t used = 0;
     *text = 0;
     if (!n->has_bandwidth || n->o.has_waves || (n->stages.count && !stages_are_uneven(n))) return text;
@@ -317,10 +317,10 @@ const char *node_shares_text(const struct node *n, char text[NODE_SHARES_BYTES])
                              i ? "" : "slices and rows of stages follow ", comma(i, n->count), 1e3 * n->bandwidth[i]);
     if (n->stages.count && used < NODE_SHARES_BYTES) snprintf(text + used, NODE_SHARES_BYTES - used, " bytes a second");
     if (n->stages.count) return text;
-    const bool has_slices = n->o.graph->header->param_floats > 0 && shares_add(n, &o, "slices are ", text);
-    o.what = SHARE_ROWS;
-    o.holders = n->division.rows;
-    if (n->o.graph->table_count > 0) (void)shares_add(n, &o, has_slices ? ", rows " : "rows are ", text);
+    const bool has_slices = n->o.graph->header->param_floats > 0 && shares_add(n, &load, "slices are ", text);
+    load.what = SHARE_ROWS;
+    load.holders = n->division.rows;
+    if (n->o.graph->table_count > 0) (void)shares_add(n, &load, has_slices ? ", rows " : "rows are ", text);
     return text;
 }
 

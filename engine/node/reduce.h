@@ -56,8 +56,8 @@ struct reduce_options {
     /* [node_count + 1], kept: node n has the lanes [lane_begin[n], lane_begin[n + 1]); node 0 has some. */
     const uint32_t *lane_begin;
     uint64_t slices, rows; /* bit n: node n has a slice, has rows; 0: all have                       */
-    /* [node_count]: how fast each node's link is, in any unit: slices and rows are divided by it (share.h), unless
-     * nodes are workers; NULL: evenly. */
+    /* [node_count]: how fast each node's link is, in any unit. Unless nodes are workers, slices and rows are
+     * divided by it (share.h). NULL: evenly. */
     const uint32_t *bandwidth;
     /* Kept, and gets its extents. Unless NULL, nodes have stages: then lane_begin, slices and rows do not
      * count. */

@@ -275,8 +275,8 @@ static uint64_t nodes_of(const struct exchange_division *d, const struct reduce_
     return nodes;
 }
 
-/* The parts that nodes have of the slices of buckets, or of the rows, of a division. NULL: of a bucket without
- * layers, of all nodes. Returns parts [node_count]. */
+/* Fills in and returns the parts [node_count] that nodes have of the slices of buckets, or of the rows, of a
+ * division. NULL: of a bucket without layers. */
 static const uint16_t *parts_of(uint16_t *parts, const struct exchange_division *d, const struct reduce_options *o,
                                 enum share_what what)
 {

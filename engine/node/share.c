@@ -84,9 +84,9 @@ void share_round(const double *share, uint32_t count, uint16_t *parts)
     CHECK(given == SHARE_PARTS);
 }
 
-/* In units of the dense part's bytes, or of all rows' of a step, each way. A node with lanes sends the sums of
- * others' slices, 1 - share, and the own slice's values to the other `computing` nodes with lanes. Of rows it asks
- * for those of its lanes that others have, and is asked for its own by the lanes of others. */
+/* In units of the dense part's bytes, or of all rows' of a step, each way. A node with lanes sends the sums
+ * of others' slices, 1 - share, and the own slice's values to the other `computing` nodes with lanes. Of rows
+ * it asks for those of its lanes that others have, and is asked for its own by the lanes of others. */
 static struct share_load load_of(const struct share_options *o, uint32_t node, uint32_t computing)
 {
     const uint32_t own = o->lane_begin[node + 1] - o->lane_begin[node], all = o->lane_begin[o->node_count];

@@ -1,6 +1,6 @@
-/* How nodes divide a load whose owners are free: slices of the dense part, shards of rows. What a node moves over
- * its link in a step grows or falls with its share, and the step waits for the slowest link. So shares are such
- * that the greatest of
+/* How nodes divide a load whose owners are free: slices of the dense part, shards of rows. What a node moves
+ * over its link in a step grows or falls with its share, and the step waits for the slowest link. So shares
+ * are such that the greatest of
  *
  *     (base + slope * share) / bandwidth
  *
@@ -21,8 +21,8 @@ struct share_load {
 };
 /* Fills in share [count], whose sum is 1, of 1 .. SHARE_NODES_MAX nodes; returns that least. */
 double share_find(const struct share_load *load, uint32_t count, double *share);
-/* Rounds shares to whole parts, whose sum is SHARE_PARTS: the nodes that lose most by it get the parts that are
- * left, of equal ones the first. */
+/* Rounds shares to whole parts, whose sum is SHARE_PARTS: the nodes that lose most by it get the parts that
+ * are left, of equal ones the first. */
 void share_round(const double *share, uint32_t count, uint16_t *parts);
 
 /* What nodes divide. */
@@ -38,8 +38,9 @@ struct share_options {
     uint64_t holders;          /* bit n: node n has a share; one bit at least                               */
     const uint32_t *bandwidth; /* [node_count], in one unit; NULL: not told, and lanes do not count         */
 };
-/* Fills in the parts [node_count] of each node, 0 where it is no holder. False: no bandwidth is told, or all nodes
- * with lanes or a share have the same, or no division is better than the even one. Then holders' parts are 1 each. */
+/* Fills in the parts [node_count] of each node, 0 where it is no holder. False: no bandwidth is told, or all
+ * nodes with lanes or a share have the same, or no division is better than the even one. Then holders' parts
+ * are 1 each. */
 bool share_make(uint16_t *parts, const struct share_options *options);
 
 #endif

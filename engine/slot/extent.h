@@ -2,8 +2,9 @@
  * are cut among those who update.
  *
  * Sums and updates are cut alike, between blocks (graph/clip.h). Part p is a run of whole blocks, in the
- * order of nodes, out of all that the stage's updates change; all parts have about as many floats, or as many as
- * their weights say. So whoever has a part adds, squares and updates it, and nobody else has to know its sums. */
+ * order of nodes, out of all that the stage's updates change. All parts have about as many floats, or parts
+ * have them in proportion to weights. So whoever has a part adds, squares and updates it, and nobody else has
+ * to know its sums. */
 #ifndef HETERPS_ENGINE_SLOT_EXTENT_H
 #define HETERPS_ENGINE_SLOT_EXTENT_H
 

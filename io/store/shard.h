@@ -1,6 +1,6 @@
 /* Who owns a row, where several owners share tables. Every table has SHARD_COUNT fixed parts, by a mix of
- * the key, and every owner has a run of them, of a length in proportion to its part. So the owner follows from the
- * key and from the owners' parts alone. */
+ * the key, and every owner has a run of them, of a length in proportion to its part. So the owner follows
+ * from the key and from the owners' parts alone. */
 #ifndef HETERPS_IO_STORE_SHARD_H
 #define HETERPS_IO_STORE_SHARD_H
 
@@ -14,8 +14,8 @@ static inline uint32_t shard_of(uint64_t key)
      * for all keys of an owner. */
     return (uint32_t)(key_mix(key + UINT64_C(0x9e3779b97f4a7c15)) >> 52);
 }
-/* Fills in the owner of each shard [SHARD_COUNT]; `count` owners share them, in order and in proportion to their
- * parts, which are at most SHARD_COUNT together, and one at least. 1 each: evenly; 0: none. */
+/* Fills in the owner of each shard [SHARD_COUNT]. `count` owners share them, in order and in proportion to
+ * their parts, which are at most SHARD_COUNT together, and one at least. 1 each: evenly; 0: none. */
 static inline void shards_share(uint8_t *owner_of, const uint16_t *parts, uint32_t count)
 {
     uint32_t all = 0;

@@ -86,9 +86,10 @@ static void nodes__unlike_links__one_nodes_bytes(void **state)
             assert_same_served(expected, &server_cuts[i], set, i);
         node_bandwidth = slow;
         nodes_open(&cuts[4], set, 1, NULL);
-        const struct reduce *r = runners[0].training.reduce;
-        for (uint32_t bucket = 0; bucket < r->exchange.bucket_count; bucket++) { /* the last node has an empty slice */
-            const struct extent *e = &r->exchange.slices[bucket];
+        const struct reduce *reduce = runners[0].training.reduce;
+        for (uint32_t bucket = 0; bucket < reduce->exchange.bucket_count; bucket++) {
+            /* the last node's slice is empty */
+            const struct extent *e = &reduce->exchange.slices[bucket];
             for (uint32_t run = 0; run < e->run_count; run++) {
                 uint64_t begin, end;
                 extent_part(e, 2, run, &begin, &end);
@@ -96,7 +97,7 @@ static void nodes__unlike_links__one_nodes_bytes(void **state)
             }
         }
         for (uint32_t shard = 0; shard < SHARD_COUNT && k == 0; shard++)
-            assert_int_equal(r->owner_of[shard], shard >= SHARD_COUNT / 2);
+            assert_int_equal(reduce->owner_of[shard], shard >= SHARD_COUNT / 2);
         nodes_run(UINT64_MAX);
         nodes_compare(expected, &cuts[4], 1, false);
         nodes_close();

@@ -1,5 +1,5 @@
-/* How nodes divide a load by the bandwidths of their links: cases worked out by hand, random ones beside a search
- * that tries shares, and whole parts whose sum is right. */
+/* How nodes divide a load by the bandwidths of their links: cases worked out by hand, random ones beside
+ * drawn shares, and whole parts whose sum is right. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -173,7 +173,7 @@ static void admission_lines__counts_of_owners__those_of_one(void **state)
         uint32_t known = 0, begin, end;
         uint8_t owner_of[SHARD_COUNT];
         uint16_t even[64];
-        for (uint32_t o = 0; o < 64; o++) even[o] = 1;
+        for (uint32_t owner = 0; owner < 64; owner++) even[owner] = 1;
         shards_share(owner_of, even, owners[c]);
         drawn = 5;
         for (uint32_t step = 1; step <= 20; step++) {
