@@ -1,7 +1,6 @@
 /* Opens and closes a node, and asks it: the main thread's side, which sleeps at a bell until
  * the node's thread has answered. */
 #include "engine/node/node_internal.h"
-#include "engine/node/share.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -270,57 +269,21 @@ const char *node_lanes_text(const struct node *n, char *text, size_t bytes)
     return text;
 }
 
-/* Adds "slices are 50%, 50% and 0%" to the text; nothing, and false, if they are even. */
-static bool shares_add(const struct node *n, const struct share_options *load, const char *what, char *text)
-{
-    uint16_t parts[SHARE_NODES_MAX];
-    size_t used = strlen(text);
-    if (!share_make(parts, load)) return false;
-    used += (size_t)snprintf(text + used, NODE_SHARES_BYTES - used, "%s", what);
-    for (uint32_t i = 0; i < n->count && used < NODE_SHARES_BYTES; i++)
-        used += (size_t)snprintf(text + used, NODE_SHARES_BYTES - used, "%s%.3g%%", comma(i, n->count),
-                                 100.0 * parts[i] / SHARE_PARTS);
-    return true;
-}
-
-/* Whether a stage's nodes divide anything unevenly. */
-static bool stages_are_uneven(const struct node *n)
-{
-    uint16_t parts[SHARE_NODES_MAX];
-    for (uint32_t s = 0; s < n->stages.count; s++) {
-        struct share_options load = {
-            .node_count = n->count, .lane_begin = exchange_stage_begin(&n->stages, s), .bandwidth = n->bandwidth};
-        for (uint32_t i = 0; i < n->count; i++)
-            load.holders |= (uint64_t)(exchange_stage_lanes(&n->stages, s, i).count > 0) << i;
-        if (share_make(parts, &load)) return true;
-        load.what = SHARE_ROWS;
-        if (n->o.graph->table_count > 0 && n->stages.node_of_table == NULL && s == n->stages.rows_stage &&
-            share_make(parts, &load))
-            return true;
-    }
-    return false;
-}
-
 const char *node_shares_text(const struct node *n, char text[NODE_SHARES_BYTES])
 {
-    struct share_options load = {.what = SHARE_SLICES,
-                                 .node_count = n->count,
-                                 .lane_begin = n->division.lane_begin,
-                                 .holders = n->division.slices,
-                                 .bandwidth = n->bandwidth};
+    static const char *const names[] = {[SHARE_SLICES] = "slices", [SHARE_ROWS] = "rows"};
     size_t used = 0;
     *text = 0;
-    if (!n->has_bandwidth || n->o.has_waves || (n->stages.count && !stages_are_uneven(n))) return text;
-    for (uint32_t i = 0; i < n->count && n->stages.count && used < NODE_SHARES_BYTES; i++)
-        used +=
-            (size_t)snprintf(text + used, NODE_SHARES_BYTES - used, "%s%s%.3g",
-                             i ? "" : "slices and rows of stages follow ", comma(i, n->count), 1e3 * n->bandwidth[i]);
-    if (n->stages.count && used < NODE_SHARES_BYTES) snprintf(text + used, NODE_SHARES_BYTES - used, " bytes a second");
-    if (n->stages.count) return text;
-    const bool has_slices = n->o.graph->header->param_floats > 0 && shares_add(n, &load, "slices are ", text);
-    load.what = SHARE_ROWS;
-    load.holders = n->division.rows;
-    if (n->o.graph->table_count > 0) (void)shares_add(n, &load, has_slices ? ", rows " : "rows are ", text);
+    for (uint32_t what = SHARE_SLICES; what <= SHARE_ROWS; what++) {
+        const uint16_t *parts = reduce_parts(n->reduce, (enum share_what)what);
+        if (parts == NULL) continue;
+        used += (size_t)snprintf(text + used, NODE_SHARES_BYTES - used, "%s%s are %s", used ? ", " : "", names[what],
+                                 n->stages.count ? "uneven" : "");
+        for (uint32_t i = 0; i < n->count && n->stages.count == 0 && used < NODE_SHARES_BYTES; i++)
+            used += (size_t)snprintf(text + used, NODE_SHARES_BYTES - used, "%s%.3g%%", comma(i, n->count),
+                                     100.0 * parts[i] / SHARE_PARTS);
+        CHECK(used < NODE_SHARES_BYTES);
+    }
     return text;
 }
 

@@ -78,9 +78,8 @@ const struct exchange_stages *node_stages(const struct node *node);
  * how many lanes each has, "3, 5 and 0". */
 const char *node_speeds_text(const struct node *node, char *text, size_t bytes);
 const char *node_lanes_text(const struct node *node, char *text, size_t bytes);
-/* Likewise, where links' bandwidths divide slices and rows: "slices are 50%, 50% and 0%, rows 47.3%, 47.3%
- * and 5.44%". Where nodes have stages, "slices and rows of stages follow 1e+09 and 1e+08 bytes a second".
- * "": they are divided evenly. */
+/* Likewise, after node_join, where links' bandwidths divide slices or rows: "slices are 50%, 50% and 0%, rows
+ * are 47.3%, 47.3% and 5.44%"; of stages, "slices are uneven". "": they are divided evenly. */
 #define NODE_SHARES_BYTES 1280u
 const char *node_shares_text(const struct node *node, char text[NODE_SHARES_BYTES]);
 /* Opens the exchange over a model, which stays until node_close.

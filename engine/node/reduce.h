@@ -25,6 +25,7 @@
 #include <sys/uio.h>
 
 #include "engine/base/memory.h"
+#include "engine/node/share.h"
 #include "engine/sync/exchange.h"
 
 /* Most vectors of a message. */
@@ -76,6 +77,9 @@ MUST_USE status reduce_open(struct reduce **reduce, const struct reduce_options 
 /* NULL is ignored. */
 void reduce_close(struct reduce *reduce);
 struct exchange *reduce_exchange(struct reduce *reduce);
+/* Where bandwidths divide them unevenly, the nodes' parts [node_count] of slices, or of rows, in SHARE_PARTS
+ * (share.h); of stages, those of some stage. NULL: they are even. */
+const uint16_t *reduce_parts(const struct reduce *reduce, enum share_what what);
 
 /* --- by the node's thread ----------------------------------------------------------------------- */
 

@@ -10,16 +10,17 @@
 /* The shares that a node may have, if it may take `seconds`. False: it takes longer with any. */
 static bool bounds_find(const struct share_load *l, double seconds, double *low, double *high)
 {
-    const double room = seconds * l->bandwidth - l->base;
+    bool may = true;
     *low = 0;
     *high = 1;
-    if (l->slope > 0) {
-        if (room < l->slope) *high = room / l->slope;
-        return room >= 0;
+    for (int i = 0; i < 2; i++) {
+        const struct share_line *line = &l->line[i];
+        const double room = seconds * l->bandwidth - line->base;
+        if (line->slope > 0 && room < *high * line->slope) *high = room / line->slope;
+        if (line->slope < 0 && room < *low * line->slope) *low = room / line->slope;
+        may &= line->slope != 0 || room >= 0;
     }
-    if (l->slope == 0) return room >= 0;
-    if (room < 0) *low = room / l->slope;
-    return *low <= 1;
+    return may && *low <= *high;
 }
 
 /* Whether nodes may have shares whose sum is 1; sums of their least and greatest shares. */
@@ -41,9 +42,12 @@ double share_find(const struct share_load *load, uint32_t count, double *share)
     double below = 0, seconds = 0, low, high;
     CHECK(count >= 1 && count <= SHARE_NODES_MAX);
     for (uint32_t n = 0; n < count; n++) {
-        const double most = load[n].base + (load[n].slope > 0 ? load[n].slope : 0);
         CHECK(load[n].bandwidth > 0);
-        if (most / load[n].bandwidth > seconds) seconds = most / load[n].bandwidth;
+        for (int i = 0; i < 2; i++) {
+            const struct share_line *line = &load[n].line[i];
+            const double most = line->base + (line->slope > 0 ? line->slope : 0);
+            if (most / load[n].bandwidth > seconds) seconds = most / load[n].bandwidth;
+        }
     }
     seconds *= 1 + 1e-9; /* each node may have any share, whatever is rounded */
     for (uint32_t i = 0; i < HALVINGS; i++) {
@@ -84,21 +88,38 @@ void share_round(const double *share, uint32_t count, uint16_t *parts)
     CHECK(given == SHARE_PARTS);
 }
 
-/* In units of the dense part's bytes, or of all rows' of a step, each way. A node with lanes sends the sums
- * of others' slices, 1 - share, and the own slice's values to the other `computing` nodes with lanes. Of rows
- * it asks for those of its lanes that others have, and is asked for its own by the lanes of others. */
-static struct share_load load_of(const struct share_options *o, uint32_t node, uint32_t computing)
+/* In units of all rows' bytes of a step, each way. A node asks for those of its lanes that others have, and
+ * is asked for its own by the lanes of others. Rows of the next step travel while sums of this one
+ * do, so all that a node sends counts. */
+static void rows_load(struct share_load *load, double lanes)
 {
-    const uint32_t own = o->lane_begin[node + 1] - o->lane_begin[node], all = o->lane_begin[o->node_count];
-    struct share_load load = {.bandwidth = o->bandwidth[node]};
-    if (o->what == SHARE_ROWS) {
-        load.base = (double)own / all;
-        load.slope = ((double)all - 2 * (double)own) / all;
-    } else {
-        load.base = own > 0;
-        load.slope = own > 0 ? (double)computing - 2 : (double)computing;
+    load->line[0] = load->line[1] = (struct share_line){lanes, 1 - 2 * lanes};
+}
+
+/* In units of the dense part's bytes. Of a bucket a node with lanes sends the sums of others' slices,
+ * 1 - share, and gets the own slice's, share * (computing - 1). Then as much travels the other way: values.
+ * The first bucket's sums and the last one's values travel alone, and take the greater of both twice.
+ * Between them values of one bucket travel beside sums of the next, and take the sum of both. A node without
+ * lanes gets sums, and sends values, of its slice, for each that has some. */
+static void slices_load(struct share_load *load, double buckets, bool computes, double computing)
+{
+    const double alone = 2 / buckets, beside = 1 - 1 / buckets;
+    if (!computes) {
+        load->line[0] = load->line[1] = (struct share_line){0, (alone + beside) * computing};
+        return;
     }
-    return load;
+    load->line[0] = (struct share_line){beside + alone, beside * (computing - 2) - alone};
+    load->line[1] = (struct share_line){beside, beside * (computing - 2) + alone * (computing - 1)};
+}
+
+static void load_find(struct share_load *load, const struct share_options *o, uint32_t node, uint32_t computing)
+{
+    const uint32_t own = o->lane_begin[node + 1] - o->lane_begin[node];
+    load->bandwidth = o->bandwidth[node];
+    if (o->what == SHARE_ROWS)
+        rows_load(load, (double)own / o->lane_begin[o->node_count]);
+    else
+        slices_load(load, o->buckets, own > 0, computing);
 }
 
 bool share_make(uint16_t *parts, const struct share_options *o)
@@ -120,11 +141,11 @@ bool share_make(uint16_t *parts, const struct share_options *o)
     }
     if (is_even) return false;
     for (uint32_t n = 0; n < o->node_count; n++)
-        if (parts[n]) load[count++] = load_of(o, n, computing);
+        if (parts[n]) load_find(&load[count++], o, n, computing);
     (void)share_find(load, count, share);
     share_round(share, count, of);
-    is_even = true;
-    for (uint32_t i = 1; i < count; i++) is_even &= of[i] == of[0];
+    is_even = true; /* but for what is no whole part */
+    for (uint32_t i = 1; i < count; i++) is_even &= of[i] <= of[0] && of[i] + 1 >= of[0];
     for (uint32_t n = 0, i = 0; n < o->node_count && !is_even; n++)
         if (parts[n]) parts[n] = of[i++];
     return !is_even;

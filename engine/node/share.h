@@ -1,10 +1,6 @@
-/* How nodes divide a load whose owners are free: slices of the dense part, shards of rows. What a node moves
- * over its link in a step grows or falls with its share, and the step waits for the slowest link. So shares
- * are such that the greatest of
- *
- *     (base + slope * share) / bandwidth
- *
- * over the nodes is the least possible. */
+/* How nodes divide a load whose owners are free: slices of the dense part, shards of rows. How long a node's
+ * link takes for a step grows or falls with the node's share, and the step waits for the slowest link. So
+ * shares are such that the greatest time is the least possible. */
 #ifndef HETERPS_ENGINE_NODE_SHARE_H
 #define HETERPS_ENGINE_NODE_SHARE_H
 
@@ -15,11 +11,17 @@
 #define SHARE_PARTS     4096u
 #define SHARE_NODES_MAX 64u
 
-/* A node's load; base >= 0, base + slope >= 0, bandwidth > 0. */
-struct share_load {
-    double base, slope, bandwidth;
+/* A node's seconds, times its bandwidth, are the greater one of two lines, base + slope * share; base >= 0,
+ * base + slope >= 0, bandwidth > 0. */
+struct share_line {
+    double base, slope;
 };
-/* Fills in share [count], whose sum is 1, of 1 .. SHARE_NODES_MAX nodes; returns that least. */
+struct share_load {
+    struct share_line line[2];
+    double bandwidth;
+};
+/* Fills in share [count], whose sum is 1, of 1 .. SHARE_NODES_MAX nodes; returns the least of the greatest
+ * seconds. */
 double share_find(const struct share_load *load, uint32_t count, double *share);
 /* Rounds shares to whole parts, whose sum is SHARE_PARTS: the nodes that lose most by it get the parts that
  * are left, of equal ones the first. */
@@ -33,10 +35,13 @@ enum share_what {
 struct share_options {
     enum share_what what;
     uint32_t node_count;
-    const uint32_t
-        *lane_begin;           /* [node_count + 1]: node n has the lanes [lane_begin[n], lane_begin[n + 1]); some has */
-    uint64_t holders;          /* bit n: node n has a share; one bit at least                               */
-    const uint32_t *bandwidth; /* [node_count], in one unit; NULL: not told, and lanes do not count         */
+    /* [node_count + 1]: node n has the lanes [lane_begin[n], lane_begin[n + 1]); some node has. */
+    const uint32_t *lane_begin;
+    uint64_t holders; /* bit n: node n has a share; one bit at least */
+    /* [node_count], in one unit; NULL: not told, and lanes and buckets do not count. */
+    const uint32_t *bandwidth;
+    /* Of slices: how many equal buckets the dense part travels in, one behind the other; 1 or more. */
+    double buckets;
 };
 /* Fills in the parts [node_count] of each node, 0 where it is no holder. False: no bandwidth is told, or all
  * nodes with lanes or a share have the same, or no division is better than the even one. Then holders' parts
