@@ -127,7 +127,7 @@ bool share_make(uint16_t *parts, const struct share_options *o)
     struct share_load load[SHARE_NODES_MAX];
     double share[SHARE_NODES_MAX];
     uint16_t of[SHARE_NODES_MAX];
-    uint32_t first = UINT32_MAX, computing = 0, count = 0;
+    uint32_t first = UINT32_MAX, computing = 0, count = 0, least = SHARE_PARTS, most = 0;
     bool is_even = true;
     CHECK(o->node_count >= 1 && o->node_count <= SHARE_NODES_MAX);
     for (uint32_t n = 0; n < o->node_count; n++) {
@@ -144,8 +144,11 @@ bool share_make(uint16_t *parts, const struct share_options *o)
         if (parts[n]) load_find(&load[count++], o, n, computing);
     (void)share_find(load, count, share);
     share_round(share, count, of);
-    is_even = true; /* but for what is no whole part */
-    for (uint32_t i = 1; i < count; i++) is_even &= of[i] <= of[0] && of[i] + 1 >= of[0];
+    for (uint32_t i = 0; i < count; i++) {
+        if (of[i] < least) least = of[i];
+        if (of[i] > most) most = of[i];
+    }
+    is_even = most <= least + 1; /* but for what is no whole part */
     for (uint32_t n = 0, i = 0; n < o->node_count && !is_even; n++)
         if (parts[n]) parts[n] = of[i++];
     return !is_even;

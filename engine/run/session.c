@@ -246,7 +246,8 @@ static status nodes_meet(struct session *s, const struct session_options *o)
                                          .rows = settings->cluster_rows,
                                          .plan = by_stages ? &s->crew.plan : NULL,
                                          .has_waves = s->setup.training && settings->train_sync == SYNC_WSP,
-                                         .bucket_floats = settings->cluster_bucket / sizeof(float),
+                                         .bucket_floats =
+                                             (settings->cluster_bucket + sizeof(float) - 1) / sizeof(float),
                                          .is_bf16 = settings->train_reduce == REDUCE_BF16,
                                          .timeout_ns = (uint64_t)(settings->cluster_timeout * 1e9),
                                          .connect_ns = (uint64_t)(settings->cluster_connect * 1e9),

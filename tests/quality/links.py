@@ -2,27 +2,24 @@
 """What division by bandwidth saves where one node's link is slower, by real processes over shaped links.
 
     python3 tests/quality/links.py [--program ./heterps-run] [--rounds 3] [--rate 400] [--steps 8]
-                                    [--layers 16] [--units 512]
+                                    [--layers 16] [--units 512] [--nodes 3,4] [--slow 0.5,0.1]
 
-Three, then four nodes, each in a network namespace of its own on one bridge, send and receive at RATE Mbit/s each
-way, shaped by tc's tbf; one of them at half of it, then at a tenth. They train LAYERS equal layers of UNITS, a
-lane each, with hardly any computation: once as they are, with even slices, and once with cluster.bandwidth, which
-tells the rates. In units of the time that the dense part takes at RATE, prints seconds a step of both, and what
+NODES nodes, each in a network namespace of its own on one bridge, send and receive at RATE Mbit/s each way,
+shaped by tc's tbf; one of them at SLOW times as much. They train LAYERS equal layers of UNITS, a lane each, with
+hardly any computation: once as they are, with even slices, and once with cluster.bandwidth, which tells the rates.
+In units of the time that the dense part takes at RATE, prints seconds a step of both, and what
 engine/node/README.md reckons: the greatest of (1 + (K - 2) s) / b over the nodes, of share s and bandwidth b.
-Medians of ROUNDS turns. Status 1 unless a step by bandwidth takes less than 0.95 of an even one in each case, and
-all four programs leave the same bytes; 77 with a sentence where there can be no namespaces."""
+Medians of ROUNDS turns. Status 1 unless a step by bandwidth is shorter than an even one in each case, and all
+trainings leave the same bytes; 77 with a sentence where there can be no namespaces."""
 import argparse
 import json
 import os
-import re
 import statistics
 import subprocess
 import sys
 import tempfile
 
 from ralp import PACKET, ROOT, bridge_make, namespaces_enter, node_make, places_make, run
-
-NODES = 4
 
 
 def shape(n, mbit):
@@ -48,7 +45,7 @@ def graph(program, nodes, layers, units):
 
 
 def train(program, nodes, steps, out, *more):
-    """Seconds a step, and the line of shares."""
+    """Seconds a step, and the trained bytes."""
     places = ",".join(f"10.77.1.{n + 1}:4711" for n in range(nodes))
     words = [program, "deep.bin", "--data", "data.tsv", "--nodes", places, "--insecure", "--threads", "1",
              "--out", out, "--set", f"train.steps_max={steps}", "--set", "train.epochs=1000", *more]
@@ -64,7 +61,7 @@ def train(program, nodes, steps, out, *more):
     end = [e for e in map(json.loads, done.stdout.splitlines()) if e["event"] == "done"][-1]
     run(program, "export", "deep.bin", "--model", out, "-o", f"{out}.values", "-q")
     with open(f"{out}.values/dense.safetensors", "rb") as file:
-        return end["seconds"] / end["step"], file.read(), re.findall("slices are ([^\"]*)", done.stderr)
+        return end["seconds"] / end["step"], file.read()
 
 
 def main():
@@ -75,13 +72,16 @@ def main():
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--layers", type=int, default=16)
     parser.add_argument("--units", type=int, default=512)
+    parser.add_argument("--nodes", default="3,4")
+    parser.add_argument("--slow", default="0.5,0.1")
     options = parser.parse_args()
+    all_nodes, all_slow = [int(n) for n in options.nodes.split(",")], [float(s) for s in options.slow.split(",")]
     namespaces_enter()
     program = os.path.abspath(options.program)
     os.environ["HETERPS_GPU"] = "off"
     places_make()
     bridge_make("bridge")
-    for n in range(NODES):
+    for n in range(max(all_nodes)):
         node_make(n, "bridge")
     is_right = True
     with tempfile.TemporaryDirectory() as folder:
@@ -89,9 +89,9 @@ def main():
         run(program, "gen", "criteo", "--rows", "64", "-o", "data.tsv", "-q")
         print("| nodes | the slow one's rate | even: reckoned | measured | by bandwidth: reckoned | measured | "
               "by bandwidth / even |\n|---|---|---|---|---|---|---|", flush=True)
-        for nodes in (3, 4):
+        for nodes in all_nodes:
             unit = graph(program, nodes, options.layers, options.units) * 8 / (options.rate * 1e6)
-            for slow in (0.5, 0.1):
+            for slow in all_slow:
                 rates = [options.rate] * (nodes - 1) + [options.rate * slow]
                 for n, rate in enumerate(rates):
                     shape(n, rate)
@@ -100,10 +100,10 @@ def main():
                           train(program, nodes, options.steps, f"by{nodes}{slow}{turn}", "--set", told))
                          for turn in range(options.rounds)]
                 even, by = (statistics.median(turn[k][0] for turn in turns) / unit for k in range(2))
-                reckoned = (2 - 2 / nodes) / slow, 1 / slow # the slow one's own sums take longer than all else
+                reckoned = (2 - 2 / nodes) / slow, 1 / slow  # its own sums take longer than all else
                 print(f"| {nodes} | {slow:g} | {reckoned[0]:.2f} | {even:.2f} | {reckoned[1]:.2f} | {by:.2f} | "
                       f"{by / even:.2f} |", flush=True)
-                is_right &= by < 0.95 * even and len({run[1] for turn in turns for run in turn}) == 1
+                is_right &= by < even and len({one[1] for turn in turns for one in turn}) == 1
         os.chdir("/")
     sys.exit(int(not is_right))
 

@@ -200,6 +200,7 @@ static void share_make__any_nodes__parts(void **state)
         {SHARE_ROWS, 4, LANES_OF_8(4, 0, 4, 0), 15, {9, 3, 9, 1}, true, {1843, 307, 1843, 103}, MANY},
         /* few buckets: the slow one is done soonest with an even share, up to (buckets - 1) (3 - 2) = 2 */
         {SHARE_SLICES, 3, LANES_OF_8(3, 3, 2, 0), 7, {2, 2, 1}, false, {1, 1, 1}, 1},
+        {SHARE_SLICES, 3, LANES_OF_8(3, 3, 2, 0), 7, {1, 10, 10}, false, {1, 1, 1}, 1},
         {SHARE_SLICES, 3, LANES_OF_8(3, 3, 2, 0), 7, {10, 10, 1}, false, {1, 1, 1}, 2.9},
         {SHARE_SLICES, 3, LANES_OF_8(3, 3, 2, 0), 7, {2, 2, 1}, true, {2048, 2048, 0}, 3.1},
         {SHARE_SLICES, 2, LANES_OF_8(4, 4, 0, 0), 3, {9, 1}, false, {1, 1}, 5},
