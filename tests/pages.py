@@ -111,7 +111,7 @@ INLINE = [
     ("sh tests/quality/twice.sh", "minutes; .ci/run runs it with heterps-run, and so builds once"),
     ("python3 tests/quality/mutate.py", "hours; tests/e2e/test_mutate.sh runs it on a tree of one function"),
     ("python3 tests/quality/{loss,predict,serve_load,waves_auc}.py", QUIET),
-    ("python3 tests/quality/{hetpipe,ralp}.py", "a root's rights, for network namespaces, and minutes"),
+    ("python3 tests/quality/{hetpipe,links,ralp}.py", "a root's rights, for network namespaces, and minutes"),
     ("python3 tests/quality/{defaults,trees_import,trees_others,trees_sst}.py DATA",
      "real data, and minutes; PyTorch or others, which it is compared with"),
     ("… --only", "the command of the line above it"),

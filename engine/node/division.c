@@ -10,6 +10,10 @@
 
 /* Where lanes are proportions: parts of a lane. */
 #define PARTS 4096u
+/* Bytes a second of a link; as frames have them, in kilobytes. */
+#define KILO            1e3
+#define BANDWIDTH_LEAST 1e3
+#define BANDWIDTH_MOST  4e12
 
 /* Checks that each node that computes has a lane at least. */
 static status lanes_suffice(uint32_t lanes, uint32_t node_count)
@@ -38,27 +42,80 @@ static status number_next(const char *name, const char **at, const char *text, u
     return ST_OK;
 }
 
+/* Likewise, of bytes a second, in kilobytes. */
+static status bandwidth_next(const char *name, const char **at, const char *text, uint32_t *bandwidth)
+{
+    char one[32];
+    double value;
+    const size_t bytes = strcspn(*at, ",");
+    snprintf(one, sizeof one, "%.*s", bytes < sizeof one ? (int)bytes : 0, *at);
+    if (!cfg_parse_f64(one, &value) || value < BANDWIDTH_LEAST || value > BANDWIDTH_MOST)
+        FAIL(USAGE,
+             "%s: expected bytes a second of this node's link, as 1.25e9, from %g to %g, or all nodes' with commas, "
+             "found \"%.80s\"",
+             name, BANDWIDTH_LEAST, BANDWIDTH_MOST, text);
+    *bandwidth = (uint32_t)(value / KILO);
+    *at += bytes;
+    return ST_OK;
+}
+
+/* Reads a number, or a list with one for each node of the job: node 0's, and this node's. */
+typedef status next_read(const char *name, const char **at, const char *text, uint32_t *number);
+static status list_read(const char *name, const char *text, next_read *next, uint32_t rank, uint32_t job_nodes,
+                        uint32_t *first, uint32_t *own, uint32_t *count)
+{
+    uint32_t number = 0;
+    *first = *own = *count = 0;
+    for (const char *at = text;; at++) {
+        TRY(next(name, &at, text, &number));
+        if (*count == 0) *first = number;
+        if ((*count)++ == rank || *count == 1) *own = number;
+        if (*at == 0) break;
+    }
+    if (*count > 1 && *count != job_nodes)
+        FAIL(USAGE, "%s %.80s: expected a number for each of %u nodes, found %u", name, text, job_nodes, *count);
+    return ST_OK;
+}
+
 status division_parse(const char *name, const char *text, uint32_t rank, uint32_t job_nodes, uint32_t *says,
                       bool *is_auto)
 {
-    uint32_t number = 0, own = 0, first = 1, count = 0;
+    uint32_t own, first, count;
     *says = DIVISION_SAYS_NOTHING;
     *is_auto = strcmp(text, "auto") == 0;
     if (*is_auto) return ST_OK;
-    for (const char *at = text;; at++) {
-        TRY(number_next(name, &at, text, &number));
-        if (count == 0) first = number;
-        if (count++ == rank || count == 1) own = number;
-        if (*at == 0) break;
-    }
-    if (count > 1 && count != job_nodes)
-        FAIL(USAGE, "%s %.80s: expected a number for each of %u nodes, found %u", name, text, job_nodes, count);
+    TRY(list_read(name, text, number_next, rank, job_nodes, &first, &own, &count));
     if (first == 0 && (rank == 0 || count > 1))
         FAIL(USAGE, "%s %.80s: node 0 reads the data for all, and speaks for them: give it at least one lane", name,
              text);
     *says = division_lanes(own);
     return ST_OK;
 }
+
+status division_bandwidth_parse(const char *text, uint32_t rank, uint32_t job_nodes, uint32_t *bandwidth)
+{
+    uint32_t first, count;
+    *bandwidth = 0;
+    return *text ? list_read("cluster.bandwidth", text, bandwidth_next, rank, job_nodes, &first, bandwidth, &count)
+                 : ST_OK;
+}
+
+bool division_bandwidths(const uint64_t *says, uint32_t node_count, uint32_t *bandwidth)
+{
+    uint64_t sum = 0, count = 0;
+    for (uint32_t n = 0; n < node_count; n++) {
+        sum += division_bandwidth(says[n]);
+        count += division_bandwidth(says[n]) > 0;
+    }
+    for (uint32_t n = 0; n < node_count; n++) {
+        bandwidth[n] = division_bandwidth(says[n]);
+        if (bandwidth[n] == 0 && count) bandwidth[n] = (uint32_t)(sum / count);
+    }
+    return count > 0;
+}
+
+/* What a node has said of its lanes. */
+static uint32_t said(const struct division_options *o, uint32_t node) { return division_of_lanes(o->says[node]); }
 
 static bool has_said(uint32_t says) { return says != DIVISION_SAYS_NOTHING && !(says & DIVISION_SPEED); }
 
@@ -68,8 +125,8 @@ static const char *said_text(const struct division_options *o, char *text, size_
     size_t used = 0;
     *text = 0;
     for (uint32_t n = 0; n < o->node_count && used < bytes; n++)
-        if (has_said(o->says[n]))
-            used += (size_t)snprintf(text + used, bytes - used, "%s%u of node %u", used ? ", " : "", o->says[n] - 1,
+        if (has_said(said(o, n)))
+            used += (size_t)snprintf(text + used, bytes - used, "%s%u of node %u", used ? ", " : "", said(o, n) - 1,
                                      o->rank_of[n]);
     return text;
 }
@@ -80,8 +137,8 @@ static uint64_t said_sum(const struct division_options *o, uint32_t *others)
     uint64_t sum = 0;
     *others = 0;
     for (uint32_t n = 0; n < o->node_count; n++) {
-        *others += !has_said(o->says[n]);
-        if (has_said(o->says[n])) sum += o->says[n] - 1;
+        *others += !has_said(said(o, n));
+        if (has_said(said(o, n))) sum += said(o, n) - 1;
     }
     return sum;
 }
@@ -92,13 +149,13 @@ static void speeds_find(const struct division_options *o, uint64_t *speed)
 {
     uint64_t sum = 0, count = 0;
     for (uint32_t n = 0; n < o->node_count; n++) {
-        if (!(o->says[n] & DIVISION_SPEED)) continue;
-        sum += o->says[n] & DIVISION_SPEED_MAX;
+        if (!(said(o, n) & DIVISION_SPEED)) continue;
+        sum += said(o, n) & DIVISION_SPEED_MAX;
         count++;
     }
     for (uint32_t n = 0; n < o->node_count; n++) {
-        if (has_said(o->says[n])) continue;
-        speed[n] = o->says[n] & DIVISION_SPEED ? o->says[n] & DIVISION_SPEED_MAX : count ? sum / count : 1;
+        if (has_said(said(o, n))) continue;
+        speed[n] = said(o, n) & DIVISION_SPEED ? said(o, n) & DIVISION_SPEED_MAX : count ? sum / count : 1;
         if (speed[n] == 0) speed[n] = 1;
     }
 }
@@ -146,7 +203,7 @@ static status whole_divide(const struct division_options *o, uint32_t *count)
              "change one of them, or --set train.lanes=%" PRIu64,
              sum, said_text(o, text, sizeof text), others, words_s(others), o->lanes, sum + others);
     for (uint32_t n = 0; n < o->node_count; n++)
-        if (has_said(o->says[n])) count[n] = o->says[n] - 1;
+        if (has_said(said(o, n))) count[n] = said(o, n) - 1;
     speeds_find(o, speed);
     if (others) lanes_share(o->lanes - (uint32_t)sum, o->node_count, speed, count);
     return ST_OK;
@@ -162,8 +219,8 @@ static status rest_divide(const struct division_options *o, uint32_t *count)
     speeds_find(o, weight);
     for (uint32_t n = 0; n < o->node_count; n++) speeds += weight[n];
     for (uint32_t n = 0; n < o->node_count; n++) {
-        if (has_said(o->says[n]))
-            weight[n] = (uint64_t)(o->says[n] - 1) * PARTS;
+        if (has_said(said(o, n)))
+            weight[n] = (uint64_t)(said(o, n) - 1) * PARTS;
         else
             weight[n] =
                 (uint64_t)((double)o->lanes * PARTS * others / o->job_nodes * (double)weight[n] / (double)speeds) + 1;
@@ -194,7 +251,7 @@ status division_make(struct division *d, const struct division_options *o)
     uint64_t servers = 0;
     CHECK(o->node_count >= 1 && o->node_count <= o->job_nodes && o->job_nodes <= MEMBER_NODES_MAX);
     memset(d, 0, sizeof *d);
-    CHECK(o->says[0] != division_lanes(0)); /* division_parse */
+    CHECK(said(o, 0) != division_lanes(0)); /* division_parse */
     TRY(o->node_count == o->job_nodes ? whole_divide(o, count) : rest_divide(o, count));
     for (uint32_t n = 0; n < o->node_count; n++) {
         d->lane_begin[n + 1] = d->lane_begin[n] + count[n];

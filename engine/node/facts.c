@@ -10,7 +10,7 @@
 #include "engine/model/recipe.h"
 
 /* The version of what nodes say to each other: others are refused before they are understood. */
-#define PROTOCOL 11u
+#define PROTOCOL 12u
 
 static void fact_add(void *out, const char *what, const char *value) { fprintf(out, "%s\t%s\n", what, value); }
 

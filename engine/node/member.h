@@ -36,7 +36,7 @@ struct member_roster {
     uint64_t incarnation, generation; /* from 1; 0: none                */
     uint64_t mask;                    /* bit r: rank r is in            */
     uint64_t nonce[MEMBER_NODES_MAX]; /* which process has the rank     */
-    uint32_t says[MEMBER_NODES_MAX];  /* what it says of its lanes      */
+    uint64_t says[MEMBER_NODES_MAX];  /* what it says of itself         */
     uint64_t barred;                  /* ranks that others do not reach */
     uint32_t losses;                  /* without a step between         */
 };
@@ -45,7 +45,7 @@ struct member_options {
     uint32_t rank, nodes, min;   /* nodes: 1 .. MEMBER_NODES_MAX; min: fewer do not go on, 1 .. nodes */
     uint64_t nonce;              /* random, of this process, for its life                             */
     uint64_t facts;              /* hash of all that nodes must have in common                        */
-    uint32_t says;               /* of this node's lanes, for all (engine/node/division.h)            */
+    uint64_t says;               /* of this node, for all (engine/node/division.h)                    */
     uint64_t timeout_ns;         /* of silence                                                        */
     uint64_t connect_ns;         /* until nodes have found each other                                 */
     uint64_t progress_ns;        /* without a step; 0: no bound                                       */
@@ -56,7 +56,7 @@ struct member_options {
 };
 
 enum member_frame_kind {
-    FRAME_HELLO,  /* to rank 0: incarnation and generation (0: none) of its roster, nonce, facts; value: its lanes */
+    FRAME_HELLO,  /* to rank 0: incarnation and generation (0: none) of its roster, nonce, facts; value: its words */
     FRAME_WAIT,   /* not in this generation                                                                        */
     FRAME_REFUSE, /* never in; value: enum member_reason                                                           */
     FRAME_ROSTER, /* roster                                                                                        */
@@ -162,7 +162,7 @@ struct member {
     uint64_t leaving;                                  /* ranks that start anew before this one does */
     uint64_t present, ready;                           /* of the generation                          */
     uint64_t waiting, waiting_nonce[MEMBER_NODES_MAX]; /* for the next                               */
-    uint32_t waiting_says[MEMBER_NODES_MAX];
+    uint64_t waiting_says[MEMBER_NODES_MAX];
     uint32_t waiting_to[MEMBER_NODES_MAX]; /* their channels          */
     uint64_t missed[MEMBER_NODES_MAX];     /* whom a rank does not reach */
     uint64_t steps[MEMBER_NODES_MAX], waits_of[MEMBER_NODES_MAX];

@@ -231,7 +231,7 @@ static void wait_add(struct member *m, uint32_t channel, const struct member_fra
     if (m->roster.nonce[r] != f->nonce) m->roster.barred &= ~bit(r); /* another process, perhaps elsewhere */
     m->waiting |= bit(r);
     m->waiting_nonce[r] = f->nonce;
-    m->waiting_says[r] = (uint32_t)f->value;
+    m->waiting_says[r] = f->value;
     m->waiting_to[r] = channel;
     (void)frame_put(m, channel, FRAME_WAIT);
 }
@@ -262,7 +262,7 @@ static void hello_take(struct member *m, uint32_t channel, const struct member_f
         }
         if (m->to[r] != MEMBER_NONE && m->to[r] != channel) close_channel(m, m->to[r]);
         m->roster.nonce[r] = f->nonce;
-        m->roster.says[r] = (uint32_t)f->value;
+        m->roster.says[r] = f->value;
         m->to[r] = channel;
         m->present |= bit(r);
         member_gathering_look(m);

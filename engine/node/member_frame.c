@@ -32,7 +32,7 @@ size_t member_frame_put(uint8_t out[MEMBER_FRAME_BYTES_MAX], const struct member
     for (uint32_t i = 0; i < 4; i++) at = put(at, roster[i], 8);
     at = put(put(at, r->losses, 4), nodes, 4);
     for (uint32_t i = 0; i < nodes; i++) at = put(at, r->nonce[i], 8);
-    for (uint32_t i = 0; i < nodes; i++) at = put(at, r->says[i], 4);
+    for (uint32_t i = 0; i < nodes; i++) at = put(at, r->says[i], 8);
     return (size_t)(at - out);
 }
 
@@ -51,7 +51,7 @@ status member_frame_get(struct member_frame *f, const uint8_t *in, size_t bytes,
         FAIL(INVALID, "a frame of membership: expected at least %u bytes, found %zu", HEAD_BYTES, bytes);
     const uint64_t kind = get(in, 4);
     if (kind > FRAME_STOP) FAIL(INVALID, "a frame of membership: byte 0: no kind is %" PRIu64, kind);
-    const size_t expected = kind == FRAME_ROSTER ? NONCES_BEGIN + 12 * (size_t)nodes : HEAD_BYTES;
+    const size_t expected = kind == FRAME_ROSTER ? NONCES_BEGIN + 16 * (size_t)nodes : HEAD_BYTES;
     if (bytes != expected) FAIL(INVALID, "a frame of membership: expected %zu bytes, found %zu", expected, bytes);
     *f = (struct member_frame){.kind = (enum member_frame_kind)kind,
                                .rank = (uint32_t)get(in + 4, 4),
@@ -79,6 +79,6 @@ status member_frame_get(struct member_frame *f, const uint8_t *in, size_t bytes,
         FAIL(INVALID, "a frame of membership: byte 92: expected %" PRIu32 " nodes, found %" PRIu64, nodes,
              get(in + 92, 4));
     for (uint32_t i = 0; i < nodes; i++) r->nonce[i] = get(in + NONCES_BEGIN + 8 * i, 8);
-    for (uint32_t i = 0; i < nodes; i++) r->says[i] = (uint32_t)get(in + NONCES_BEGIN + 8 * nodes + 4 * i, 4);
+    for (uint32_t i = 0; i < nodes; i++) r->says[i] = get(in + NONCES_BEGIN + 8 * (nodes + i), 8);
     return ST_OK;
 }

@@ -10,7 +10,7 @@
  *     88       4       its losses
  *     92       4       n, nodes of the cluster
  *     96       8 n     nonces, rank by rank
- *     96 + 8 n 4 n     what they say of their lanes, likewise */
+ *     96 + 8 n 8 n     what they say of themselves, likewise */
 #ifndef HETERPS_ENGINE_NODE_MEMBER_FRAME_H
 #define HETERPS_ENGINE_NODE_MEMBER_FRAME_H
 
@@ -19,7 +19,7 @@
 #include "engine/base/status.h"
 #include "engine/node/member.h"
 
-#define MEMBER_FRAME_BYTES_MAX (96u + 12u * MEMBER_NODES_MAX)
+#define MEMBER_FRAME_BYTES_MAX (96u + 16u * MEMBER_NODES_MAX)
 
 /* Writes the frame; `nodes` as in the options of whoever sends it. Returns its bytes. */
 size_t member_frame_put(uint8_t out[MEMBER_FRAME_BYTES_MAX], const struct member_frame *frame, uint32_t nodes);

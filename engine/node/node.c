@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/log.h"
 #include "engine/base/thread.h"
 #include "engine/base/words.h"
 #include "engine/node/stream.h"
@@ -217,6 +218,9 @@ const char *node_place_text(const struct node *n, uint32_t rank, char text[PLACE
 
 status node_divide(struct node *n)
 {
+    n->has_bandwidth = division_bandwidths(n->says, n->count, n->bandwidth);
+    if (n->has_bandwidth && n->o.has_waves && node_is_first(n))
+        log_warning("cluster.bandwidth is not used under train.sync = wsp, where nodes share slices and rows evenly");
     const struct stages_options stages = {.graph = n->o.graph,
                                           .plan = n->o.plan,
                                           .node_count = n->count,
@@ -235,6 +239,12 @@ status node_divide(struct node *n)
                                                                   .rows = n->o.rows});
 }
 
+/* Before the number `index` of `count` in a list of words. */
+static const char *comma(uint32_t index, uint32_t count)
+{
+    return index == 0 ? "" : index + 1 < count ? ", " : " and ";
+}
+
 const char *node_speeds_text(const struct node *n, char *text, size_t bytes)
 {
     char one[27];
@@ -243,10 +253,7 @@ const char *node_speeds_text(const struct node *n, char *text, size_t bytes)
     for (uint32_t i = 0; i < n->count && used < bytes; i++) {
         const bool has_speed = n->says[i] & DIVISION_SPEED;
         is_any |= has_speed;
-        used += (size_t)snprintf(text + used, bytes - used, "%s%s",
-                                 i == 0             ? ""
-                                 : i + 1 < n->count ? ", "
-                                                    : " and ",
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s", comma(i, n->count),
                                  has_speed ? words_whole(one, n->says[i] & DIVISION_SPEED_MAX) : "?");
     }
     if (!is_any) *text = 0;
@@ -258,11 +265,25 @@ const char *node_lanes_text(const struct node *n, char *text, size_t bytes)
     const uint32_t *begin = n->division.lane_begin;
     size_t used = 0;
     for (uint32_t i = 0; i < n->count && used < bytes; i++)
-        used += (size_t)snprintf(text + used, bytes - used, "%s%u",
-                                 i == 0             ? ""
-                                 : i + 1 < n->count ? ", "
-                                                    : " and ",
-                                 begin[i + 1] - begin[i]);
+        used += (size_t)snprintf(text + used, bytes - used, "%s%u", comma(i, n->count), begin[i + 1] - begin[i]);
+    return text;
+}
+
+const char *node_shares_text(const struct node *n, char text[NODE_SHARES_BYTES])
+{
+    static const char *const names[] = {[SHARE_SLICES] = "slices", [SHARE_ROWS] = "rows"};
+    size_t used = 0;
+    *text = 0;
+    for (uint32_t what = SHARE_SLICES; what <= SHARE_ROWS; what++) {
+        const uint16_t *parts = reduce_parts(n->reduce, (enum share_what)what);
+        if (parts == NULL) continue;
+        used += (size_t)snprintf(text + used, NODE_SHARES_BYTES - used, "%s%s are %s", used ? ", " : "", names[what],
+                                 n->stages.count ? "uneven" : "");
+        for (uint32_t i = 0; i < n->count && n->stages.count == 0 && used < NODE_SHARES_BYTES; i++)
+            used += (size_t)snprintf(text + used, NODE_SHARES_BYTES - used, "%s%.3g%%", comma(i, n->count),
+                                     100.0 * parts[i] / SHARE_PARTS);
+        CHECK(used < NODE_SHARES_BYTES);
+    }
     return text;
 }
 
@@ -283,6 +304,7 @@ status node_join(struct node *n, struct model *model)
                                            .lane_begin = n->division.lane_begin,
                                            .slices = n->division.slices,
                                            .rows = n->division.rows,
+                                           .bandwidth = n->has_bandwidth ? n->bandwidth : NULL,
                                            .stages = n->stages.count ? &n->stages : NULL,
                                            .has_waves = n->o.has_waves,
                                            .bucket_floats = n->o.bucket_floats,

@@ -41,9 +41,8 @@ struct node_options {
     void *anew_context;
     /* The job looks at links (probe.h): two nodes that do not reach each other are both in. */
     bool is_partial;
-    /* What this node says of its lanes (engine/node/division.h); which nodes have slices, and rows: enum
-     * cluster_placement. */
-    uint32_t says, slices, rows;
+    uint64_t says;           /* what this node says of itself (engine/node/division.h)    */
+    uint32_t slices, rows;   /* which nodes have slices, and rows: enum cluster_placement */
     const struct plan *plan; /* whose stages lie on nodes; or NULL                           */
     bool has_waves;          /* workers exchange waves, and nodes have no lanes          */
     uint64_t bucket_floats;  /* as the exchange's (reduce.h) */
@@ -79,6 +78,10 @@ const struct exchange_stages *node_stages(const struct node *node);
  * how many lanes each has, "3, 5 and 0". */
 const char *node_speeds_text(const struct node *node, char *text, size_t bytes);
 const char *node_lanes_text(const struct node *node, char *text, size_t bytes);
+/* Likewise, after node_join, where links' bandwidths divide slices or rows: "slices are 50%, 50% and 0%, rows
+ * are 47.3%, 47.3% and 5.44%"; of stages, "slices are uneven". "": they are divided evenly. */
+#define NODE_SHARES_BYTES 1280u
+const char *node_shares_text(const struct node *node, char text[NODE_SHARES_BYTES]);
 /* Opens the exchange over a model, which stays until node_close.
  * Before the pipeline that gets it. As reduce_open. */
 MUST_USE status node_join(struct node *node, struct model *model);

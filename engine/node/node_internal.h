@@ -103,10 +103,12 @@ struct node {
     /* the generation: set by the thread before STATE_RUNNING, and never again */
     uint32_t index, count;
     uint32_t rank_of[MEMBER_NODES_MAX], link_of[MEMBER_NODES_MAX];
-    uint32_t says[MEMBER_NODES_MAX]; /* of their lanes                     */
-    struct division division;        /* the main thread's, of node_divide  */
-    struct exchange_stages stages;   /* likewise, of a plan                */
-    struct reduce *reduce;           /* the main thread's until ASK_LISTEN */
+    uint64_t says[MEMBER_NODES_MAX];      /* of themselves                      */
+    struct division division;             /* the main thread's, of node_divide  */
+    uint32_t bandwidth[MEMBER_NODES_MAX]; /* likewise, if has_bandwidth */
+    bool has_bandwidth;
+    struct exchange_stages stages; /* likewise, of a plan                */
+    struct reduce *reduce;         /* the main thread's until ASK_LISTEN */
     /* the thread's */
     struct link_event events[EVENTS_MAX];
     struct member_event follow[FOLLOW_MAX]; /* events that membership's outputs cause */

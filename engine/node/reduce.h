@@ -25,6 +25,7 @@
 #include <sys/uio.h>
 
 #include "engine/base/memory.h"
+#include "engine/node/share.h"
 #include "engine/sync/exchange.h"
 
 /* Most vectors of a message. */
@@ -56,6 +57,9 @@ struct reduce_options {
     /* [node_count + 1], kept: node n has the lanes [lane_begin[n], lane_begin[n + 1]); node 0 has some. */
     const uint32_t *lane_begin;
     uint64_t slices, rows; /* bit n: node n has a slice, has rows; 0: all have                       */
+    /* [node_count]: how fast each node's link is, in any unit. Unless nodes are workers, slices and rows are
+     * divided by it (share.h). NULL: evenly. */
+    const uint32_t *bandwidth;
     /* Kept, and gets its extents. Unless NULL, nodes have stages: then lane_begin, slices and rows do not
      * count. */
     struct exchange_stages *stages;
@@ -73,6 +77,9 @@ MUST_USE status reduce_open(struct reduce **reduce, const struct reduce_options 
 /* NULL is ignored. */
 void reduce_close(struct reduce *reduce);
 struct exchange *reduce_exchange(struct reduce *reduce);
+/* Where bandwidths divide them unevenly, the nodes' parts [node_count] of slices, or of rows, in SHARE_PARTS
+ * (share.h); of stages, those of some stage. NULL: they are even. */
+const uint16_t *reduce_parts(const struct reduce *reduce, enum share_what what);
 
 /* --- by the node's thread ----------------------------------------------------------------------- */
 

@@ -164,6 +164,9 @@ struct reduce {
     const uint32_t *lane_begin;     /* [node_count + 1]: the options', where nodes have lanes */
     const uint32_t *rank_of;        /* the options'                               */
     uint8_t *owner_of;              /* [SHARD_COUNT]; NULL: there are no tables   */
+    /* By enum share_what: the nodes' parts, of the last division; whether they are uneven, of any. */
+    uint16_t parts[2][REDUCE_NODES_MAX];
+    bool is_uneven[2];
     uint32_t micros_a_lane;
     bool is_bounded;            /* the norm is: there are squares                                          */
     struct owned *owned;        /* NULL: there are no tables                                               */

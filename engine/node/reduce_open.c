@@ -148,18 +148,23 @@ static uint64_t those_of(const struct reduce_options *o, uint64_t mask)
     return mask ? mask : all;
 }
 
-/* Floats of a layer's parameters. */
-static uint64_t layer_floats(const struct graph *g, uint32_t layer)
+/* Floats of the parameters of the forward nodes [node_begin, node_end). */
+static uint64_t nodes_floats(const struct graph *g, uint32_t node_begin, uint32_t node_end)
 {
-    struct extent e = {0};
     uint64_t floats = 0, begin, count;
-    extent_nodes_find(&e, g, layer, layer);
     for (uint32_t u = 0; u < g->update_count; u++) {
         if (g->updates[u].table != GRAPH_NONE) continue;
-        graph_params_of_nodes(g, e.forward_begin, e.forward_end, u, &begin, &count);
+        graph_params_of_nodes(g, node_begin, node_end, u, &begin, &count);
         floats += count;
     }
     return floats;
+}
+
+static uint64_t layer_floats(const struct graph *g, uint32_t layer)
+{
+    struct extent e = {0};
+    extent_nodes_find(&e, g, layer, layer);
+    return nodes_floats(g, e.forward_begin, e.forward_end);
 }
 
 static uint64_t layers_floats(const struct graph *g, uint32_t begin, uint32_t end)
@@ -232,11 +237,15 @@ static void stages_buckets_find(struct exchange *x, const struct reduce_options 
         x->division_of[0] = division_take(x, o, exchange_stage_begin(stages, stages->rows_stage));
 }
 
-/* Slices of a bucket, one behind the other, of the nodes that have one; another node's is empty, and
+/* Slices of a bucket, one behind the other, of the nodes that have parts of it; another node's is empty, and
  * begins where the next one does. */
-static void slices_layout(struct extent *e, struct layout *l, const struct reduce_options *o, uint64_t slices)
+static void slices_layout(struct extent *e, struct layout *l, const struct reduce_options *o, const uint16_t *parts)
 {
-    extent_layout(e, l, o->graph, o->model, (uint32_t)__builtin_popcountll(slices));
+    uint16_t weights[REDUCE_NODES_MAX];
+    uint32_t count = 0;
+    for (uint32_t n = 0; n < o->node_count; n++)
+        if (parts[n]) weights[count++] = parts[n];
+    extent_layout_by(e, l, o->graph, o->model, count, weights);
     const uint64_t *cut_float = e->cut_float;
     const uint32_t *cut_block = e->cut_block;
     LAYOUT_TAKE(l, e->cut_float, (size_t)(o->node_count + 1) * e->run_count);
@@ -246,7 +255,7 @@ static void slices_layout(struct extent *e, struct layout *l, const struct reduc
         e->cut_block[n] = cut_block[cut];
         memcpy(&e->cut_float[(size_t)n * e->run_count], &cut_float[(size_t)cut * e->run_count],
                e->run_count * sizeof *cut_float);
-        cut += n < o->node_count && (slices >> n & 1);
+        cut += n < o->node_count && parts[n];
     }
 }
 
@@ -270,6 +279,36 @@ static uint64_t nodes_of(const struct exchange_division *d, const struct reduce_
     return nodes;
 }
 
+/* How many buckets as large as the largest one the division's floats make. Values wait for all sums where the
+ * norm is bounded: then there is one. */
+static double buckets_of(const struct exchange *x, const struct exchange_division *d, const struct graph *g)
+{
+    uint64_t all = 0, largest = 0;
+    for (uint32_t bucket = 0; bucket < x->bucket_count; bucket++) {
+        if (x->division_of[bucket] != d) continue;
+        const uint64_t floats = nodes_floats(g, x->slices[bucket].forward_begin, x->slices[bucket].forward_end);
+        all += floats;
+        if (floats > largest) largest = floats;
+    }
+    return largest == 0 || clip_optimizer(g) ? 1 : (double)all / (double)largest;
+}
+
+/* The parts [node_count] that nodes have of the slices of buckets, or of the rows, of a division. NULL: of a
+ * bucket without layers. */
+static const uint16_t *parts_of(struct reduce *r, const struct exchange_division *d, const struct reduce_options *o,
+                                enum share_what what)
+{
+    const uint64_t holders = o->stages ? nodes_of(d, o) : those_of(o, what == SHARE_ROWS ? o->rows : o->slices);
+    const struct share_options options = {.what = what,
+                                          .node_count = o->node_count,
+                                          .lane_begin = d ? d->lane_begin : NULL,
+                                          .holders = holders,
+                                          .bandwidth = d ? o->bandwidth : NULL,
+                                          .buckets = buckets_of(&r->exchange, d, o->graph)};
+    r->is_uneven[what] |= share_make(r->parts[what], &options);
+    return r->parts[what];
+}
+
 /* This node has the rows of the tables that its own stages have whole, and no others. */
 static void tables_take(const struct reduce *r, const struct reduce_options *o)
 {
@@ -288,7 +327,11 @@ static void workers_layout(struct reduce *r, struct layout *l, const struct redu
     LAYOUT_TAKE(l, r->shapes, o->node_count);
     if (o->graph->table_count > 0) LAYOUT_TAKE(l, r->own_rows, o->graph->table_count);
     if (o->graph->table_count > 0) LAYOUT_TAKE(l, r->owner_of, SHARD_COUNT);
-    if (l->arena && r->owner_of) shards_share(r->owner_of, those_of(o, o->rows));
+    if (l->arena && r->owner_of) {
+        uint16_t parts[REDUCE_NODES_MAX];
+        for (uint32_t n = 0; n < o->node_count; n++) parts[n] = those_of(o, o->rows) >> n & 1;
+        shards_share(r->owner_of, parts, o->node_count);
+    }
     x->look_shape.owner_of = x->rows.shape.owner_of = r->owner_of;
     for (uint32_t n = 0; n < o->node_count; n++) {
         struct peer peer = {0};
@@ -314,15 +357,14 @@ static void reduce_layout(struct reduce *r, struct layout *l, const struct reduc
     if (o->stages) stages_layout(l, o);
     divisions_layout(x, l, o);
     for (uint32_t bucket = 0; bucket < x->bucket_count; bucket++)
-        slices_layout(&x->slices[bucket], l, o,
-                      o->stages ? nodes_of(x->division_of[bucket], o) : those_of(o, o->slices));
+        slices_layout(&x->slices[bucket], l, o, parts_of(r, x->division_of[bucket], o, SHARE_SLICES));
     if (has_owners) {
         LAYOUT_TAKE(l, r->shapes, o->node_count);
         LAYOUT_TAKE(l, r->runs, x->division_of[0]->piece_count);
         LAYOUT_TAKE(l, r->owner_of, SHARD_COUNT);
     }
     if (l->arena && has_owners) {
-        shards_share(r->owner_of, o->stages ? nodes_of(x->division_of[0], o) : those_of(o, o->rows));
+        shards_share(r->owner_of, parts_of(r, x->division_of[0], o, SHARE_ROWS), o->node_count);
         x->look_shape.owner_of = r->owner_of;
         shapes_fill(r, o);
         x->rows.shape = r->shapes[o->rank];
@@ -483,3 +525,8 @@ void reduce_close(struct reduce *r)
 }
 
 struct exchange *reduce_exchange(struct reduce *r) { return &r->exchange; }
+
+const uint16_t *reduce_parts(const struct reduce *r, enum share_what what)
+{
+    return r->is_uneven[what] ? r->parts[what] : NULL;
+}

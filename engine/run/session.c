@@ -92,7 +92,7 @@ static status speed_say(const struct session *s, const struct session_options *o
 {
     const struct session_nodes *nodes = o->nodes;
     double speed;
-    if (nodes->past) *says = nodes->past->roster.says[nodes->place.rank];
+    if (nodes->past) *says = division_of_lanes(nodes->past->roster.says[nodes->place.rank]);
     if (*says & DIVISION_SPEED) return ST_OK;
     for (uint32_t i = 0; i < s->crew.plan.stage_count; i++)
         if (device_kind_of(&s->crew.plan, i)->has_memory)
@@ -207,7 +207,7 @@ static status nodes_meet(struct session *s, const struct session_options *o)
     const struct settings *settings = &s->setup.settings;
     const struct session_nodes *nodes = o->nodes;
     enum isa isa;
-    uint32_t says;
+    uint32_t of_lanes, bandwidth;
     if (nodes == NULL) return ST_OK;
     const bool by_stages = s->crew.plan.node_count > 0;
     if (by_stages) TRY(stages_text(&s->crew.plan, &s->stages));
@@ -230,7 +230,8 @@ static status nodes_meet(struct session *s, const struct session_options *o)
                                         .cards = s->cards,
                                         .progressive = settings->train_progressive,
                                         .verb = nodes->verb};
-    TRY(lanes_say(s, o, &says));
+    TRY(lanes_say(s, o, &of_lanes));
+    TRY(division_bandwidth_parse(settings->cluster_bandwidth, nodes->place.rank, nodes->place.count, &bandwidth));
     TRY(facts_make(&s->facts, &facts));
     /* A node says in beats, four in a timeout, for whom it waits. */
     const double progress = settings->cluster_progress;
@@ -240,12 +241,13 @@ static status nodes_meet(struct session *s, const struct session_options *o)
                                          .key = nodes->key,
                                          .facts = &s->facts,
                                          .min = settings->cluster_min,
-                                         .says = says,
+                                         .says = division_says(of_lanes, bandwidth),
                                          .slices = settings->cluster_slices,
                                          .rows = settings->cluster_rows,
                                          .plan = by_stages ? &s->crew.plan : NULL,
                                          .has_waves = s->setup.training && settings->train_sync == SYNC_WSP,
-                                         .bucket_floats = settings->cluster_bucket / sizeof(float),
+                                         .bucket_floats =
+                                             (settings->cluster_bucket + sizeof(float) - 1) / sizeof(float),
                                          .is_bf16 = settings->train_reduce == REDUCE_BF16,
                                          .timeout_ns = (uint64_t)(settings->cluster_timeout * 1e9),
                                          .connect_ns = (uint64_t)(settings->cluster_connect * 1e9),

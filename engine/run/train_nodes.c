@@ -259,7 +259,7 @@ static status saves_find(const struct trainer *t, char *text, size_t bytes)
 status train_nodes_begin(const struct trainer *t)
 {
     const struct batch_shape shape = graph_batch(t->graph);
-    char text[512], saves[512];
+    char text[512], saves[512], shares[NODE_SHARES_BYTES];
     if (t->node == NULL) return ST_OK;
     struct reduce *reduce = node_reduce(t->node);
     TRY(data_compare(reduce, &t->session->setup.model.data));
@@ -279,6 +279,7 @@ status train_nodes_begin(const struct trainer *t)
     else
         log_info("nodes    %u, which have %s of %u lanes%s", x->node_count, node_lanes_text(t->node, text, sizeof text),
                  shape.lanes, saves);
+    if (*node_shares_text(t->node, shares)) log_info("nodes    cluster.bandwidth: %s", shares);
     return node_begin(t->node, t->session->setup.model.progress.step);
 }
 

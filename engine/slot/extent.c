@@ -54,10 +54,15 @@ struct extent_block {
     uint64_t offset, first; /* where the block lies; floats of the blocks before it */
     bool is_bounded;        /* its norm is */
 };
-typedef void block_see(struct extent *e, const struct extent_block *block, uint64_t floats);
+/* Of how many floats; weights [part_count] and their sum. */
+struct extent_cut {
+    uint64_t floats, all;
+    const uint16_t *weights; /* NULL: 1 each */
+};
+typedef void block_see(struct extent *e, const struct extent_block *block, const struct extent_cut *cut);
 
-/* Shows all blocks in the order of the nodes, with `floats`; returns how many floats they have. */
-static uint64_t blocks_walk(struct extent *e, const struct graph *g, block_see *see, uint64_t floats)
+/* Shows all blocks in the order of the nodes, with the cut; returns how many floats they have. */
+static uint64_t blocks_walk(struct extent *e, const struct graph *g, block_see *see, const struct extent_cut *cut)
 {
     struct extent_block block = {0};
     for (uint32_t n = e->forward_begin; n < e->forward_end; n++) {
@@ -70,7 +75,7 @@ static uint64_t blocks_walk(struct extent *e, const struct graph *g, block_see *
             block.is_bounded = t->update == 0 && clip_optimizer(g) != NULL;
             for (uint64_t at = 0; at < count; at += CLIP_BLOCK_FLOATS) {
                 block.offset = t->offset + at;
-                if (see) see(e, &block, floats);
+                if (see) see(e, &block, cut);
                 block.first += count - at < CLIP_BLOCK_FLOATS ? count - at : CLIP_BLOCK_FLOATS;
             }
         }
@@ -78,9 +83,13 @@ static uint64_t blocks_walk(struct extent *e, const struct graph *g, block_see *
     return block.first;
 }
 
-static void block_give(struct extent *e, const struct extent_block *block, uint64_t floats)
+static uint32_t weight_of(const struct extent_cut *cut, uint32_t part) { return cut->weights ? cut->weights[part] : 1; }
+
+static void block_give(struct extent *e, const struct extent_block *block, const struct extent_cut *by)
 {
-    const uint32_t owner = (uint32_t)(block->first * e->part_count / floats);
+    const uint64_t place = block->first * by->all / by->floats;
+    uint32_t owner = 0;
+    for (uint64_t end = weight_of(by, 0); end <= place;) end += weight_of(by, ++owner);
     for (uint32_t part = 0; part <= owner; part++) {
         uint64_t *cut = &e->cut_float[(size_t)part * e->run_count + block->run];
         if (block->offset < *cut) *cut = block->offset;
@@ -88,16 +97,20 @@ static void block_give(struct extent *e, const struct extent_block *block, uint6
     for (uint32_t part = owner + 1; part <= e->part_count; part++) e->cut_block[part] += block->is_bounded;
 }
 
-static void parts_cut(struct extent *e, const struct graph *g)
+static void parts_cut(struct extent *e, const struct graph *g, const uint16_t *weights)
 {
+    struct extent_cut cut = {.weights = weights};
+    if (e->run_count == 0) return;
+    cut.floats = blocks_walk(e, g, NULL, NULL);
+    for (uint32_t part = 0; part < e->part_count; part++) cut.all += weight_of(&cut, part);
     for (uint32_t part = 0; part <= e->part_count; part++)
         for (uint32_t r = 0; r < e->run_count; r++)
             e->cut_float[(size_t)part * e->run_count + r] = e->runs[r].offset + e->runs[r].count;
-    if (e->run_count) (void)blocks_walk(e, g, block_give, blocks_walk(e, g, NULL, 0));
+    (void)blocks_walk(e, g, block_give, &cut);
 }
 
-void extent_layout(struct extent *e, struct layout *l, const struct graph *g, const struct model *model,
-                   uint32_t part_count)
+void extent_layout_by(struct extent *e, struct layout *l, const struct graph *g, const struct model *model,
+                      uint32_t part_count, const uint16_t *weights)
 {
     e->run_count = runs_list(e, g, model, NULL);
     e->part_count = part_count;
@@ -114,5 +127,11 @@ void extent_layout(struct extent *e, struct layout *l, const struct graph *g, co
         const uint32_t node = graph_table_first_node(g, table);
         if (e->forward_begin <= node && node < e->forward_end) e->tables[e->table_count++] = table;
     }
-    parts_cut(e, g);
+    parts_cut(e, g, weights);
+}
+
+void extent_layout(struct extent *e, struct layout *l, const struct graph *g, const struct model *model,
+                   uint32_t part_count)
+{
+    extent_layout_by(e, l, g, model, part_count, NULL);
 }

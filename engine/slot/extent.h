@@ -2,8 +2,9 @@
  * are cut among those who update.
  *
  * Sums and updates are cut alike, between blocks (graph/clip.h). Part p is a run of whole blocks, in the
- * order of nodes, out of all that the stage's updates change; all parts have about as many floats. So whoever
- * has a part adds, squares and updates it, and nobody else has to know its sums. */
+ * order of nodes, out of all that the stage's updates change. All parts have about as many floats, or parts
+ * have them in proportion to weights. So whoever has a part adds, squares and updates it, and nobody else has
+ * to know its sums. */
 #ifndef HETERPS_ENGINE_SLOT_EXTENT_H
 #define HETERPS_ENGINE_SLOT_EXTENT_H
 
@@ -42,6 +43,9 @@ void extent_nodes_find(struct extent *e, const struct graph *g, uint32_t first_l
  * known, cut in part_count parts. */
 void extent_layout(struct extent *e, struct layout *l, const struct graph *g, const struct model *model,
                    uint32_t part_count);
+/* Likewise, in proportion to weights [part_count], one of which is above 0. */
+void extent_layout_by(struct extent *e, struct layout *l, const struct graph *g, const struct model *model,
+                      uint32_t part_count, const uint16_t *weights);
 
 /* The part's floats of the run: [*begin, *end) of the parameters. */
 static inline void extent_part(const struct extent *e, uint32_t part, uint32_t run, uint64_t *begin, uint64_t *end)

@@ -149,6 +149,31 @@ check 'who saves at the end alone is warned, once' \
 check 'one lane, many threads that read' launched_same tables 3 tables.bin --lanes 1,7,0 --set train.readers=16
 check '3 nodes of 5, 2 and 1 lanes, by the text' launched_same dense 3 dense.bin --set cluster.lanes=5,2,1
 check 'says so, as the text has it' says 'nodes    3, which have 5, 2 and 1 of 8 lanes'
+unlike() { # links: rows and slices by their bandwidths, slices where they travel in several buckets
+    launched_same tables 3 tables.bin --set cluster.bandwidth=1e9,1e9,1e8 --set checkpoint.every=50 &&
+        says '^\[0\] nodes    cluster.bandwidth: rows are 50%, 50% and 0%$' &&
+        launched_same tables 4 tables.bin --set cluster.bandwidth=1e9,1e9,3e9,1e9 --lanes 4,0,4,0 \
+            --set cluster.slices=servers &&
+        says 'cluster.bandwidth: rows are 33.3%, 16.7%, 33.3% and 16.7%$' &&
+        launched_same dense 3 dense.bin --set cluster.bandwidth=1e9 && silent 'cluster.bandwidth' || return 1
+    {
+        printf '[model]\nname = deep\n[data]\ndense = I1..I13\n'
+        i=0 given=dense
+        while [ $i -lt 8 ]; do
+            printf '[fc h%d]\ninput = %s\nunits = 24\nactivation = relu\n' $i $given
+            given=h$i i=$((i + 1))
+        done
+        printf '[fc y]\ninput = %s\nunits = 1\n[loss bce]\ninput = y\n' $given
+        printf '[train]\nbatch = 64\nlanes = 8\noptimizer = adam 0.005\n'
+    } >deep.cfg
+    heterps compile deep.cfg -o deep.bin && trains deep deep.bin --data data.tsv --threads 1 &&
+        launched_same deep 3 deep.bin --set cluster.bandwidth=1e8,1e9,1e9 --set cluster.bucket=1 &&
+        says 'cluster.bandwidth: slices are 0%, 50% and 50%$' &&
+        launched_same deep 3 deep.bin --set cluster.bandwidth=1e8,1e9,1e9 && silent 'cluster.bandwidth'
+}
+check 'links that are unlike: the bytes of one node, and shares are told where they are uneven' unlike
+check 'bandwidths of two nodes of three' launched 2 3 dense.bin --data data.tsv --set cluster.bandwidth=1e9,1e8
+check 'says so, too' says 'cluster.bandwidth 1e9,1e8: expected a number for each of 3 nodes, found 2'
 check 'parameter servers: two nodes of four have no lanes' launched_same tables 4 tables.bin \
     --lanes 3,0,5,0 --set checkpoint.every=50
 check 'parameters in buckets, one of which some nodes have nothing of' \
@@ -211,6 +236,8 @@ check 'all of them on the only node, with which no other exchanges slots' \
 shared() { # stages on several nodes: rows and parameters by lanes; one that is even has lanes of all stages
     launched_same tables 3 tables.bin --plan front.json --share --set checkpoint.every=50 &&
         says 'nodes    3, which have the stages that the plan gives them' && says 'nodes       1      0-1' || return 1
+    launched_same tables 3 tables.bin --plan front.json --share --set cluster.bandwidth=1e8,1e9,1e9 &&
+        says 'cluster.bandwidth: (slices are uneven, )?rows are uneven$' || return 1
     launched_same dense 3 dense.bin --plan dense3.json --share || return 1
     launched_same tables 2 tables.bin --plan even.json --share && says 'nodes    2, which have 4 and 4 of 8 lanes' &&
         runs 0 "$h" tables.bin --data data.tsv --eval test.tsv --set eval.every=60 --log json --threads 1 &&
@@ -513,6 +540,13 @@ named() { # who was killed, and nobody who has begun anew for it
         says '^\[0\].*warning: node 1 at .* is lost: '
 }
 check 'node 1 is killed: the bytes of one node, and no other is called lost' named
+unlike_lost() { # those who are left divide anew, by the bandwidths that they have said before
+    lost_of 4 1 --set cluster.bandwidth=1e9,1e9,1e9,1e8 &&
+        says 'cluster.bandwidth: rows are 33.3%, 33.3%, 33.3% and 0%$' &&
+        # with or without the node that comes again
+        [ "$(grep -c '^\[0\] nodes    cluster.bandwidth: rows are .* and 0%$' err)" -ge 2 ]
+}
+check 'one of four nodes with unlike links is killed: shares anew, and the bytes of one node' unlike_lost
 # As many saves as that take longer than all steps
 check 'node 2 is killed, of nodes that save by time: the bytes of one node' lost 2 --set checkpoint.every=0 \
     --set checkpoint.seconds=0.001

@@ -58,6 +58,12 @@ larger() { # a table for which no node alone has room
         says 'saved +large.model at step 94 \(19,529 rows'
 }
 check 'two nodes train a table that is full on one' larger
+bandwidths() { # are not used, as one line of node 0 says
+    of_nodes 2 --set train.steps_max=10 --set cluster.bandwidth=1e9,1e8 &&
+        says '^\[0\].*warning: cluster.bandwidth is not used under train.sync = wsp' &&
+        [ "$(grep -c 'cluster.bandwidth' err)" = 1 ]
+}
+check 'bandwidths of links are not used' bandwidths
 by_nodes() { # each row is exported once
     exported tables.bin many.model alone && rm -rf nodes.values &&
         runs 0 timeout -k 5 60 "$h" launch --local 2 -- export tables.bin --model many.model -o nodes.values -q &&

@@ -65,7 +65,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
             const size_t left = bytes - at - 2;
             if (!is_up[channel]) continue;
             size_t used = left < 56 ? left : 56;
-            if (left && data[at + 2] == FRAME_ROSTER && left >= 96 + 12 * nodes) used = 96 + 12 * nodes;
+            if (left && data[at + 2] == FRAME_ROSTER && left >= 96 + 16 * nodes) used = 96 + 16 * nodes;
             status st = member_frame_get(&frame, data + at + 2, used, nodes);
             CHECK(st == ST_OK || st == ST_INVALID);
             at += used;

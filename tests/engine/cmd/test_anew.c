@@ -34,7 +34,7 @@ static struct anew sample(void)
     struct anew anew;
     memset(&anew, 0, sizeof anew);
     anew.past.nonce = 77;
-    anew.past.roster.says[3] = 5;
+    anew.past.roster.says[3] = UINT64_C(5) << 32;
     anew.has_key = true;
     memset(&anew.key, 9, sizeof anew.key);
     return anew;

@@ -136,6 +136,7 @@ static struct post_net net;
 static struct runner runners[POST_NODES_MAX];
 
 static uint64_t node_slices, node_rows; /* who has some; 0: all */
+static const uint32_t *node_bandwidth;  /* of links; NULL: not told */
 static uint64_t node_ram_bytes;         /* of each node, beside a disk; 0: there is no disk */
 static uint32_t node_waves;             /* minibatches of a wave where nodes are workers; 0: nodes have lanes */
 static bool node_post_is_prompt;        /* no message is held back */
@@ -163,6 +164,7 @@ FIXTURE static void nodes_open(const struct cut *cut, const char *const *set, ui
                                               .lane_begin = cut->lane_begin,
                                               .slices = node_slices,
                                               .rows = node_rows,
+                                              .bandwidth = node_bandwidth,
                                               .bucket_floats = seed % 3, /* 0: one bucket; else several */
                                               .has_waves = node_waves > 0,
                                               .post = &net.node[n].post};

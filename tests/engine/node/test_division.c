@@ -15,7 +15,9 @@
 static const uint32_t ranks[MEMBER_NODES_MAX] = {0, 1, 2, 3, 4, 5, 6, 7};
 
 struct asked {
-    uint32_t lanes, node_count, job_nodes, says[8], slices, rows;
+    uint32_t lanes, node_count, job_nodes;
+    uint64_t says[8];
+    uint32_t slices, rows;
 };
 static status divide(struct division *d, const struct asked *a)
 {
@@ -30,6 +32,7 @@ static status divide(struct division *d, const struct asked *a)
 
 #define SAID(n)  ((n) + 1)
 #define SPEED(n) (DIVISION_SPEED | (n))
+#define LINK(n)  (UINT64_C(n) << 32)
 
 static void division_make__any_words__lanes_of_each(void **state)
 {
@@ -41,6 +44,7 @@ static void division_make__any_words__lanes_of_each(void **state)
         {{8, 3, 0, {0}, 0, 0}, {3, 3, 2}},
         {{16, 4, 0, {0}, 0, 0}, {4, 4, 4, 4}},
         {{8, 3, 0, {SAID(3), SAID(5), SAID(0)}, 0, 0}, {3, 5, 0}},
+        {{8, 3, 0, {LINK(9) | SAID(3), LINK(1), LINK(7) | SAID(0)}, 0, 0}, {3, 5, 0}}, /* links do not matter */
         {{8, 4, 0, {0, SAID(0), 0, SAID(0)}, 0, 0}, {4, 0, 4, 0}}, /* who says nothing shares the rest */
         {{8, 3, 0, {0, SAID(5), 0}, 0, 0}, {2, 5, 1}},
         {{16, 3, 0, {SPEED(10), SPEED(30), SPEED(24)}, 0, 0}, {3, 7, 6}}, /* 2.5, 7.5 and 6 of 16 */
@@ -158,6 +162,56 @@ static void division_parse__numbers_lists_and_auto(void **state)
     }
 }
 
+static void division_bandwidth_parse__a_number_or_a_list(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t rank;
+        const char *text;
+        uint32_t bandwidth;
+    } right[] = {{1, "", 0},     {2, "1.25e9", 1250000}, {0, "1e9,2e9,1000", 1000000}, {1, "1e9,2e9,1000", 2000000},
+                 {0, "1999", 1}, {2, "1e9,2e9,1000", 1}, {0, "4e12", 4000000000}};
+    uint32_t bandwidth;
+    for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
+        assert_ok(division_bandwidth_parse(right[i].text, right[i].rank, 3, &bandwidth));
+        assert_int_equal(bandwidth, right[i].bandwidth);
+    }
+    static const struct {
+        const char *text, *message;
+    } wrong[] = {
+        {"1e9,1e9", "cluster.bandwidth 1e9,1e9: expected a number for each of 3 nodes, found 2"},
+        {"1e9,1e9,1e9,1e9", "expected a number for each of 3 nodes, found 4"},
+        {"999", "cluster.bandwidth: expected bytes a second of this node's link, as 1.25e9, from 1000 to 4e+12, or all "
+                "nodes' with commas, found \"999\""},
+        {"1e9,0,1e9", "found \"1e9,0,1e9\""},
+        {"4.1e12", "found \"4.1e12\""},
+        {"1e9,", "found \"1e9,\""},
+        {"fast", "found \"fast\""},
+        {"nan", "found \"nan\""},
+        {"1000000000000000000000000000000000000", "found \"1000"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(division_bandwidth_parse(wrong[i].text, 0, 3, &bandwidth), ST_USAGE);
+        if (strstr(status_message(), wrong[i].message) == NULL) fail_msg("\"%s\"", status_message());
+    }
+}
+
+/* Who says nothing counts with the mean; what is said of lanes does not matter. */
+static void division_bandwidths__some_say__the_mean_of_those(void **state)
+{
+    (void)state;
+    uint32_t bandwidth[4];
+    assert_false(division_bandwidths((const uint64_t[]){0, SAID(3), SPEED(7), 0}, 4, bandwidth));
+    assert_true(division_bandwidths((const uint64_t[]){LINK(100), SAID(3), LINK(201) | SPEED(7), 0}, 4, bandwidth));
+    static const uint32_t expected[] = {100, 150, 201, 150};
+    assert_memory_equal(bandwidth, expected, sizeof expected);
+    assert_true(
+        division_bandwidths((const uint64_t[]){division_says(DIVISION_SAYS_NOTHING, UINT32_MAX),
+                                               division_says(division_speed(DIVISION_SPEED_MAX), UINT32_MAX), 0},
+                            3, bandwidth));
+    assert_int_equal(bandwidth[2], UINT32_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -165,6 +219,8 @@ int main(void)
         cmocka_unit_test(division_make__any_placement__holders),
         cmocka_unit_test(division_make__what_does_not_add_up__refused_in_words),
         cmocka_unit_test(division_parse__numbers_lists_and_auto),
+        cmocka_unit_test(division_bandwidth_parse__a_number_or_a_list),
+        cmocka_unit_test(division_bandwidths__some_say__the_mean_of_those),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,6 +50,8 @@ static enum bug planted;
 #define SAVE_EVERY    4u
 #define FAULTS_END_NS (8000 * MS)
 #define LIMIT_NS      (120000 * MS)
+/* What a rank says: bits of both halves. */
+#define SAYS(rank) ((UINT64_C(7) + (rank)) << 32 | (100 + (rank)))
 
 static uint64_t random_state;
 static uint64_t draw(void)
@@ -278,7 +280,7 @@ static void process_start(uint32_t p, const struct member_roster *roster)
                                .min = minimum,
                                .nonce = me->nonce,
                                .facts = scene == SCENE_FACTS && me->rank == 2 ? 6 : 5,
-                               .says = 100 + me->rank,
+                               .says = SAYS(me->rank),
                                .timeout_ns = 400 * MS,
                                .connect_ns = 3000 * MS,
                                .progress_ns = 2000 * MS,
@@ -397,7 +399,7 @@ static void begin(uint32_t p, const struct member_roster *roster)
     struct process *me = &process[p];
     const uint32_t h = history_of(roster);
     for (uint32_t k = 0; k < nodes; k++)
-        if (is_in(roster->mask, k) && roster->says[k] != 100 + k)
+        if (is_in(roster->mask, k) && roster->says[k] != SAYS(k))
             found("a roster has other words than its nodes have said");
     if (me->rank == 0) {
         if (roster->mask & ~(history[h].ready | 1)) found("steps begin before all are ready in that generation");

@@ -16,7 +16,7 @@ static struct member_frame some(enum member_frame_kind kind, uint32_t nodes)
     if (kind != FRAME_ROSTER) return f;
     f.roster = (struct member_roster){
         .incarnation = 7, .generation = 8, .mask = 1, .barred = UINT64_C(1) << (nodes - 1), .losses = 9};
-    for (uint32_t i = 0; i < nodes; i++) f.roster.nonce[i] = 100 + i, f.roster.says[i] = 200 + i;
+    for (uint32_t i = 0; i < nodes; i++) f.roster.nonce[i] = 100 + i, f.roster.says[i] = 200 + i + ((uint64_t)i << 40);
     return f;
 }
 
@@ -29,7 +29,7 @@ static void member_frame__every_kind__comes_back(void **state)
             uint8_t out[MEMBER_FRAME_BYTES_MAX];
             struct member_frame f = some(kind, nodes[n]), back;
             const size_t bytes = member_frame_put(out, &f, nodes[n]);
-            assert_int_equal(bytes, kind == FRAME_ROSTER ? 96 + 12 * nodes[n] : 56);
+            assert_int_equal(bytes, kind == FRAME_ROSTER ? 96 + 16 * nodes[n] : 56);
             assert_ok(member_frame_get(&back, out, bytes, nodes[n]));
             assert_memory_equal(&back, &f, sizeof f);
             assert_fails(INVALID, "bytes, found", member_frame_get(&back, out, bytes - 1, nodes[n]));
@@ -43,12 +43,12 @@ static void member_frame__bytes__are_those_of_the_table(void **state)
     (void)state;
     uint8_t out[MEMBER_FRAME_BYTES_MAX];
     const struct member_frame f = some(FRAME_ROSTER, 2);
-    assert_int_equal(member_frame_put(out, &f, 2), 120);
+    assert_int_equal(member_frame_put(out, &f, 2), 128);
     static const struct {
         uint32_t offset, value;
-    } expected[] = {{0, FRAME_ROSTER}, {4, 1},  {8, 2},    {16, 3},    {24, 4},    {32, 5},
-                    {40, 6},           {48, 1}, {56, 7},   {64, 8},    {72, 1},    {80, 2},
-                    {88, 9},           {92, 2}, {96, 100}, {104, 101}, {112, 200}, {116, 201}};
+    } expected[] = {{0, FRAME_ROSTER}, {4, 1},     {8, 2},     {16, 3},    {24, 4}, {32, 5}, {40, 6},
+                    {48, 1},           {56, 7},    {64, 8},    {72, 1},    {80, 2}, {88, 9}, {92, 2},
+                    {96, 100},         {104, 101}, {112, 200}, {120, 201}, {125, 1}};
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
         assert_int_equal(out[expected[i].offset], expected[i].value);
 }

@@ -70,6 +70,43 @@ static void nodes__some_without_lanes__one_nodes_bytes(void **state)
     text = model_text;
 }
 
+/* Slices and rows are divided by the bandwidths of links, and where both are, is only a matter of place. */
+static void nodes__unlike_links__one_nodes_bytes(void **state)
+{
+    (void)state;
+    static const uint32_t links[] = {50, 60, 10, 30, 20, 70, 1, 40}, slow[] = {20, 20, 20, 10};
+    static const char *const bounded[] = {"train.clip_norm=0.01", NULL};
+    for (int k = 0; k < 3; k++) {
+        text = k == 0 ? tables_text : model_text;
+        const char *const *set = k == 1 ? bounded : NULL;
+        const struct outcome expected = alone(set);
+        node_bandwidth = links;
+        for (size_t i = k; i < CUT_COUNT; i += SCALED(1, 2)) nodes_assert_same(expected, &cuts[i], set, i);
+        for (size_t i = k; i < SERVER_CUT_COUNT; i += SCALED(1, 2))
+            assert_same_served(expected, &server_cuts[i], set, i);
+        node_bandwidth = slow;
+        nodes_open(&cuts[5], set, 1, NULL);
+        const struct reduce *reduce = runners[0].training.reduce;
+        uint64_t begin, end, floats = 0;
+        for (uint32_t bucket = 0; bucket < reduce->exchange.bucket_count; bucket++) {
+            const struct extent *e = &reduce->exchange.slices[bucket];
+            for (uint32_t run = 0; run < e->run_count; run++) {
+                extent_part(e, 3, run, &begin, &end);
+                floats += end - begin;
+            }
+        }
+        assert_true((reduce_parts(reduce, SHARE_SLICES) == NULL) == (k == 1)); /* all values wait for all sums */
+        assert_true((floats == 0) == (k != 1));
+        for (uint32_t shard = 0; shard < SHARD_COUNT && k == 0; shard++)
+            assert_int_equal(reduce->owner_of[shard], shard * 3 / SHARD_COUNT);
+        nodes_run(UINT64_MAX);
+        nodes_compare(expected, &cuts[5], 1, false);
+        nodes_close();
+        node_bandwidth = NULL;
+    }
+    text = model_text;
+}
+
 /* Passes that end with a whole step, with a step of one example,
  * and with one that ends in the middle of a lane. */
 static void nodes__passes_of_any_length__one_nodes_bytes(void **state)
@@ -305,6 +342,7 @@ static uint64_t all_rows(uint32_t table)
 static void saved_and_resumed(const char *const *set)
 {
     static const struct cut by[] = {{3, {0, 3, 6, 8}}, {5, {0, 1, 4, 5, 7, 8}}, {2, {0, 3, 8}}};
+    static const uint32_t links[] = {1, 9, 3, 8, 2};
     char path[128];
     text = tables_text;
     const struct outcome expected = alone(set);
@@ -317,6 +355,7 @@ static void saved_and_resumed(const char *const *set)
         uint64_t saved_rows[FIXTURE_TABLES];
         for (uint32_t i = 0; i < runners[0].training.graph.table_count; i++) saved_rows[i] = all_rows(i);
         nodes_close();
+        node_bandwidth = at == 3 ? links : NULL; /* rows may have other owners than in the save */
         nodes_open(&by[1], set, at, path);
         for (uint32_t i = 0; i < runners[0].training.graph.table_count; i++) /* what a save before any step has */
             assert_int_equal(all_rows(i), saved_rows[i]);
@@ -329,6 +368,7 @@ static void saved_and_resumed(const char *const *set)
             assert_int_equal(reduce_apart(runners[n].training.reduce), n == 0 ? 10 : n % 2 << n);
         nodes_are_well();
         nodes_close();
+        node_bandwidth = NULL;
         struct training t;
         assert_ok(training_open(&t, text, set, data, &(struct setup){.threads = 1}));
         training_start(&t, path);
@@ -569,6 +609,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nodes__any_cut_plans_and_order_of_messages__one_nodes_bytes),
         cmocka_unit_test(nodes__some_without_lanes__one_nodes_bytes),
+        cmocka_unit_test(nodes__unlike_links__one_nodes_bytes),
         cmocka_unit_test(nodes__passes_of_any_length__one_nodes_bytes),
         cmocka_unit_test(nodes__norm_bounded__one_nodes_bytes),
         cmocka_unit_test(nodes__slower_from_pass_to_pass__one_nodes_bytes),

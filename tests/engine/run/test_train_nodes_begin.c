@@ -31,7 +31,7 @@ static struct {
     uint32_t echoes_to, echoes_count;
     struct trace_clock clock;
     uint32_t aligned;
-    const char *speeds;
+    const char *speeds, *shares; /* shares NULL: even */
     struct exchange exchange;
     uint64_t apart;
     uint64_t begun_step;
@@ -83,6 +83,7 @@ static status fake_begin(uint64_t step)
 #define node_echo(node, to, echo, count) fake_echo(to, echo, count)
 #define node_speeds_text(node, text, n)  fake_text(fake.speeds, text, n)
 #define node_lanes_text(node, text, n)   fake_text("5 and 3", text, n)
+#define node_shares_text(node, text)     fake_text(fake.shares ? fake.shares : "", text, NODE_SHARES_BYTES)
 #define node_begin(node, step)           fake_begin(step)
 #define reduce_tell(reduce, at, bytes)   ((void)(reduce), fake_tell(at, bytes))
 #define reduce_agree(reduce, st)         fake_agree(st)
@@ -282,8 +283,10 @@ static void train_nodes_begin__speeds_were_measured__are_told_before_lanes(void 
                                    "nodes    2, which have 5 and 3 of 8 lanes\n");
     assert_int_equal(fake.begun_step, 12);
     begin(0);
+    fake.shares = "rows are 75% and 25%";
     begun();
-    assert_string_equal(told.text, "nodes    2, which have 5 and 3 of 8 lanes\n");
+    assert_string_equal(told.text, "nodes    2, which have 5 and 3 of 8 lanes\n"
+                                   "nodes    cluster.bandwidth: rows are 75% and 25%\n");
     assert_int_equal(fake.begun_step, 0);
 }
 

@@ -39,6 +39,8 @@ static struct micro_batch micro[MICROS];
 static struct ticket ticket[MICROS];
 static float *values;
 static uint8_t owner_of[SHARD_COUNT];
+#define EIGHT 1, 1, 1, 1, 1, 1, 1, 1
+static const uint16_t even[64] = {EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT, EIGHT};
 static uint64_t random_state = 1;
 
 static uint64_t draw(uint64_t bound)
@@ -75,7 +77,7 @@ static void asker_open(uint32_t owners)
                                  .example_max = MICROS * MICRO,
                                  .run_count = 2,
                                  .shows = {true, owners % 2 == 1}};
-    shards_share(owner_of, UINT64_MAX >> (64 - owners));
+    shards_share(owner_of, even, owners);
     struct layout sum = {0}, taken = {.arena = &arena};
     asker_layout(&sum);
     assert_ok(arena_open(&arena, "test", sum.bytes));
@@ -211,18 +213,40 @@ static void shards__many_keys__about_as_many_for_each_owner(void **state)
 {
     (void)state;
     uint32_t count[7] = {0};
-    shards_share(owner_of, 127);
+    shards_share(owner_of, even, 7);
     for (uint64_t key = 0; key < 70000; key++) count[owner_of[shard_of(key)]]++;
     for (uint32_t o = 0; o < 7; o++) assert_in_range(count[o], 9500, 10500);
-    shards_share(owner_of, UINT64_MAX);
+    shards_share(owner_of, even, 64);
     for (uint32_t shard = 0; shard < SHARD_COUNT; shard++) assert_int_equal(owner_of[shard], shard / 64);
-    shards_share(owner_of, 1);
+    shards_share(owner_of, even, 1);
     assert_int_equal(owner_of[SHARD_COUNT - 1], 0);
-    shards_share(owner_of, 1 << 3 | UINT64_C(1) << 63);
+    shards_share(owner_of, (uint16_t[64]){[3] = 1, [63] = 1}, 64);
     assert_int_equal(owner_of[0], 3);
     assert_int_equal(owner_of[SHARD_COUNT / 2 - 1], 3);
     assert_int_equal(owner_of[SHARD_COUNT / 2], 63);
     assert_int_equal(owner_of[SHARD_COUNT - 1], 63);
+}
+
+/* Each owner has a run of as many shards as it has parts. */
+static void shards__parts__as_many_shards_for_each_owner(void **state)
+{
+    (void)state;
+    static const uint16_t parts[6] = {0, 4000, 0, 1, 95, 0};
+    uint32_t begin, end, at = 0;
+    shards_share(owner_of, parts, 6);
+    for (uint32_t o = 0; o < 6; o++) {
+        shards_of(owner_of, o, &begin, &end);
+        assert_int_equal(end - begin, parts[o]);
+        if (parts[o]) assert_int_equal(begin, at);
+        at += parts[o];
+    }
+    /* 1 each: where the shares that are no whole shards are cut has always been so */
+    shards_share(owner_of, even, 3);
+    static const uint32_t cuts[4] = {0, 1366, 2731, 4096};
+    for (uint32_t o = 0; o < 3; o++) {
+        shards_of(owner_of, o, &begin, &end);
+        assert_true(begin == cuts[o] && end == cuts[o + 1]);
+    }
 }
 
 static void letter_refuse(const uint32_t *counts, size_t bytes, const char *message)
@@ -270,6 +294,7 @@ int main(void)
         cmocka_unit_test(asked__any_owners__each_key_once_and_values_where_they_are_read),
         cmocka_unit_test(asked_part_spread__any_bits__values_lie_as_all_do),
         cmocka_unit_test(shards__many_keys__about_as_many_for_each_owner),
+        cmocka_unit_test(shards__parts__as_many_shards_for_each_owner),
         cmocka_unit_test(asked_letter_read__what_nobody_writes__refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* How what a stage's updates change is cut, on random small models: parts cover every float once,
- * in order, at blocks, evenly; their numbers of blocks are those of the list of all blocks; and
+ * in order, at blocks, evenly or by weights; their numbers of blocks are those of the list of all blocks; and
  * state lies where the model says. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -155,10 +155,11 @@ static uint32_t part_of_block(const struct extent *e, uint32_t run, uint64_t off
 
 /* Parts are runs of whole blocks in the order of the nodes, of about as many floats each; and those of them
  * whose norm is bounded are cut alike in the list of all blocks. */
-static void parts_check(const struct extent *e, const struct expected *x, const struct param_block *blocks)
+static void parts_check(const struct extent *e, const struct expected *x, const struct param_block *blocks,
+                        const uint16_t *weights)
 {
     uint64_t floats[PARTS_MAX] = {0};
-    uint32_t part = 0, bounded = e->block_begin;
+    uint32_t part = 0, bounded = e->block_begin, all = 0;
     assert_int_equal(e->cut_block[0], 0);
     for (uint32_t b = 0; b < x->count; b++) {
         const uint32_t owner = part_of_block(e, x->block[b].run, x->block[b].offset);
@@ -172,9 +173,11 @@ static void parts_check(const struct extent *e, const struct expected *x, const 
     }
     for (; part < e->part_count; part++) assert_int_equal(e->block_begin + e->cut_block[part + 1], bounded);
     assert_int_equal(bounded, e->block_begin + e->block_count);
+    for (part = 0; part < e->part_count; part++) all += weights ? weights[part] : 1;
     for (part = 0; part < e->part_count; part++) {
-        const double even = (double)x->floats / e->part_count;
-        if ((double)floats[part] > even + CLIP_BLOCK_FLOATS || (double)floats[part] < even - CLIP_BLOCK_FLOATS)
+        const double wanted = (double)x->floats * (weights ? weights[part] : 1) / all;
+        if ((double)floats[part] > wanted + CLIP_BLOCK_FLOATS || (double)floats[part] < wanted - CLIP_BLOCK_FLOATS ||
+            (weights && weights[part] == 0 && floats[part] > 0))
             fail_msg("part %u of %u has %d floats of %d", part, e->part_count, (int)floats[part], (int)x->floats);
     }
 }
@@ -197,14 +200,25 @@ static void runs_check(const struct extent *e, const struct graph *g, const stru
 /* --- stages ---------------------------------------------------------------------------------------- */
 
 static void extent_open(struct extent *e, struct arena *arena, const struct graph *g, const struct model *model,
-                        uint32_t first, uint32_t last, uint32_t parts)
+                        uint32_t first, uint32_t last, uint32_t parts, const uint16_t *weights)
 {
     struct layout sum = {0}, taken = {.arena = arena};
     memset(e, 0, sizeof *e);
     extent_nodes_find(e, g, first, last);
-    extent_layout(e, &sum, g, model, parts);
+    extent_layout_by(e, &sum, g, model, parts, weights);
     assert_ok(arena_open(arena, "test", sum.bytes));
-    extent_layout(e, &taken, g, model, parts);
+    extent_layout_by(e, &taken, g, model, parts, weights);
+}
+
+/* Weights of which some are 0; their sum is SHARE_PARTS. */
+static void weights_draw(uint16_t *weights, uint32_t parts)
+{
+    uint32_t left = 4096;
+    for (uint32_t part = 0; part + 1 < parts; part++) {
+        weights[part] = (uint16_t)(draw_below(3) ? draw_below(left + 1) / 2 : 0);
+        left -= weights[part];
+    }
+    weights[parts - 1] = (uint16_t)left;
 }
 
 /* What neighbouring stages have lies side by side, and together is all. */
@@ -220,10 +234,16 @@ static void stage_check(const struct graph *g, const struct model *model, uint32
     for (uint32_t parts = 1; parts <= PARTS_MAX; parts += parts < 5 ? 1 : 1 + draw_below(20)) {
         struct extent e;
         struct arena arena;
-        extent_open(&e, &arena, g, model, first, last, parts);
+        uint16_t weights[PARTS_MAX];
+        weights_draw(weights, parts);
+        extent_open(&e, &arena, g, model, first, last, parts, weights);
         expected_find(&x, g, &e);
         cuts_check(&e, &x);
-        parts_check(&e, &x, blocks);
+        parts_check(&e, &x, blocks, weights);
+        arena_close(&arena);
+        extent_open(&e, &arena, g, model, first, last, parts, NULL);
+        cuts_check(&e, &x);
+        parts_check(&e, &x, blocks, NULL);
         runs_check(&e, g, model);
         if (parts == 1) {
             assert_int_equal(e.forward_begin, w->forward_end);

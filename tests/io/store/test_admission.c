@@ -172,7 +172,9 @@ static void admission_lines__counts_of_owners__those_of_one(void **state)
                          other = opened(6, ADMIT_BLOOM_SHARDS, 1000);
         uint32_t known = 0, begin, end;
         uint8_t owner_of[SHARD_COUNT];
-        shards_share(owner_of, UINT64_MAX >> (64 - owners[c]));
+        uint16_t even[64];
+        for (uint32_t owner = 0; owner < 64; owner++) even[owner] = 1;
+        shards_share(owner_of, even, owners[c]);
         drawn = 5;
         for (uint32_t step = 1; step <= 20; step++) {
             for (uint32_t i = 0; i < 900; i++) {
