@@ -153,10 +153,33 @@ void memory_small_pages_set(bool is_on)
     pthread_mutex_unlock(&parts_lock);
 }
 
-static size_t block_resident_bytes(const struct memory_block *block)
+/* /proc/self/pagemap has 64 bits a page. A page that was only read is the kernel's page of zeros: it is
+ * present, but takes no memory of the process; mincore counts it, too. */
+#define PAGE_IS_PRESENT (UINT64_C(1) << 63)
+#define PAGE_IS_OWN     (UINT64_C(1) << 56)
+
+/* Of pages from `begin` on, where `pagemap` is open. False: the kernel does not tell. */
+static bool pages_own(int pagemap, const char *begin, size_t page_count, size_t *own)
+{
+    uint64_t entry[512];
+    const uint64_t both = PAGE_IS_PRESENT | PAGE_IS_OWN;
+    *own = 0;
+    for (size_t at = 0; at < page_count;) {
+        const size_t left = page_count - at, count = left < 512 ? left : 512;
+        const off_t place = (off_t)(((uintptr_t)begin / page_bytes() + at) * sizeof *entry);
+        const ssize_t got = pread(pagemap, entry, count * sizeof *entry, place);
+        if (got < (ssize_t)sizeof *entry) return false;
+        for (size_t i = 0; i < (size_t)got / sizeof *entry; i++) *own += (entry[i] & both) == both;
+        at += (size_t)got / sizeof *entry;
+    }
+    return true;
+}
+
+static size_t block_resident_bytes(const struct memory_block *block, int pagemap)
 {
     unsigned char is_resident[4096];
-    size_t page = page_bytes(), sum_bytes = 0;
+    size_t page = page_bytes(), sum_bytes = 0, own;
+    if (pages_own(pagemap, (const char *)block->begin, (block->bytes + page - 1) / page, &own)) return own * page;
     for (size_t at = 0; at < block->bytes; at += sizeof is_resident * page) {
         size_t bytes = block->bytes - at < sizeof is_resident * page ? block->bytes - at : sizeof is_resident * page;
         if (mincore((char *)block->begin + at, bytes, is_resident) != 0) return sum_bytes;
@@ -169,10 +192,12 @@ size_t memory_part_resident_bytes(const char *part)
 {
     const struct scope_memory *m = &scope_now()->memory;
     size_t sum_bytes = 0;
+    const int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC); /* -1 where /proc is closed: mincore */
     pthread_mutex_lock(&parts_lock);
     for (size_t i = 0; i < m->block_count; i++)
-        if (strcmp(m->blocks[i].part, part) == 0) sum_bytes += block_resident_bytes(&m->blocks[i]);
+        if (strcmp(m->blocks[i].part, part) == 0) sum_bytes += block_resident_bytes(&m->blocks[i], pagemap);
     pthread_mutex_unlock(&parts_lock);
+    if (pagemap >= 0) close(pagemap);
     return sum_bytes;
 }
 

@@ -12,14 +12,15 @@ struct eval_options {
     struct flag_list data;
     bool held_out, bins;
     const char *by;
-    uint32_t by_max;
+    uint32_t by_max; /* 0: not given */
     struct run_nodes nodes;
     struct run_shown shown;
     bool again;
 };
-#define NONE RUN_NONE
+#define NONE   RUN_NONE
+#define BY_MAX 20u /* values that --by prints, unless --by-max says how many */
 static const struct eval_options defaults = {
-    .by_max = 20, .nodes = {.rank = NONE, .key_fd = NONE, .listen_fd = NONE, .roster_fd = NONE}};
+    .nodes = {.rank = NONE, .key_fd = NONE, .listen_fd = NONE, .roster_fd = NONE}};
 static const struct flag flags[] = {
     SAVED_FLAG_MODEL,
     {.name = "--data",
@@ -79,7 +80,7 @@ static status by_open(struct by *by, const struct setup *s, const struct eval_op
     TRY(columns_open(&by->columns, s, "--by", o->by));
     if (columns_count(by->columns) != 1) FAIL(USAGE, "--by takes one column, found %u", columns_count(by->columns));
     set->listener = columns_listener(by->columns);
-    return by_value_open(&by->value, &s->graph, by->columns, o->by_max);
+    return by_value_open(&by->value, &s->graph, by->columns, o->by_max > 0 ? o->by_max : BY_MAX);
 }
 
 /* Of several nodes only the first measures by values: it reads all examples. */
@@ -189,6 +190,7 @@ static status run(const char *const *positionals, const void *options)
 {
     struct eval_options o = *(const struct eval_options *)options;
     struct node_place place;
+    if (o.by_max > 0 && o.by == NULL) FAIL(USAGE, "--by-max counts values of a column: give --by COLUMN, too");
     TRY(run_place_find(&place, &(struct run_options){.nodes = o.nodes, .metrics = o.shown.metrics}));
     if (place.count > 0) return nodes_eval(positionals[0], &o);
     TRY(run_shown_check(&o.shown));

@@ -20,8 +20,8 @@
 
 struct gen_options {
     uint64_t rows, skip, seed;
-    uint32_t vocab;
-    double zipf;
+    uint32_t vocab; /* 0: not given */
+    double zipf;    /* below 0: not given */
     const char *output;
     struct flag_list set;
 };
@@ -75,7 +75,9 @@ static const struct flag gen_flags[] = {
      .offset = OFFSET(output),
      .is_required = true},
 };
-static const struct gen_options gen_defaults = {.seed = 1, .vocab = 1000, .zipf = 1.05};
+#define VOCAB_DEFAULT 1000u
+#define ZIPF_DEFAULT  1.05
+static const struct gen_options gen_defaults = {.seed = 1, .zipf = -1};
 
 /* How many rows' truth is kept at most, 5 bytes each, for the sums at the end. */
 #define MEASURED_ROWS_MAX (UINT64_C(1) << 25)
@@ -115,8 +117,20 @@ struct generator {
     size_t line_bytes_max;
 };
 
+/* Refuses flags that what is to be written has no use for. */
+static status flags_check(const char *format, const struct gen_options *o)
+{
+    const bool is_math = strcmp(format, "mathfunc") == 0, is_graph = !is_math && strcmp(format, "criteo") != 0;
+    if (o->set.count > 0 && !is_graph) FAIL(USAGE, "--set is for a graph; gen %s has none", format);
+    if (is_math && (o->vocab > 0 || o->zipf >= 0))
+        FAIL(USAGE, "--vocab and --zipf are for fields of keys; expressions of mathfunc have none");
+    return ST_OK;
+}
+
 static status generator_open(struct generator *g, const char *format, const struct gen_options *o)
 {
+    const uint32_t vocab = o->vocab > 0 ? o->vocab : VOCAB_DEFAULT;
+    const double zipf = o->zipf >= 0 ? o->zipf : ZIPF_DEFAULT;
     g->line_bytes_max = GEN_CRITEO_LINE_BYTES_MAX;
     g->seed = o->seed;
     if (strcmp(format, "mathfunc") == 0) {
@@ -124,7 +138,7 @@ static status generator_open(struct generator *g, const char *format, const stru
         g->line_bytes_max = GEN_MATH_LINE_BYTES_MAX;
         return ST_OK;
     }
-    const struct gen_criteo_options criteo = {o->seed, o->vocab, o->zipf};
+    const struct gen_criteo_options criteo = {o->seed, vocab, zipf};
     if (strcmp(format, "criteo") == 0) return gen_criteo_open(&g->criteo, &criteo);
     TRY(inputs_add(NULL, format));
     TRY(graph_open_set(&g->opened, format, o->set.item, o->set.count));
@@ -133,7 +147,7 @@ static status generator_open(struct generator *g, const char *format, const stru
     if (g->settings.data_format == DATA_CRITEO) return gen_criteo_open(&g->criteo, &criteo);
     TRY(schema_open(&g->schema, &g->opened, &g->settings));
     const struct gen_graph_options graph = {&g->schema.reader, (enum reader_format)g->settings.data_format, o->seed,
-                                            o->vocab, o->zipf};
+                                            vocab, zipf};
     TRY(gen_graph_open(&g->graph, &graph));
     g->line_bytes_max = gen_graph_line_bytes_max(g->graph);
     return ST_OK;
@@ -209,6 +223,7 @@ static status gen_run(const char *const positionals[COMMAND_POSITIONALS_MAX], co
     if (strcmp(options->output, "-") == 0 && log_format() == LOG_JSON)
         FAIL(USAGE, "gen: --log json and -o - both write to standard output");
 
+    TRY(flags_check(positionals[0], options));
     struct generator gen = {0};
     struct file_writer output = {0};
     void *buffer = NULL, *truth_block = NULL;

@@ -551,6 +551,8 @@ static status flags_check(const struct plan_flags *f)
     if (f->policy_out && !trains)
         FAIL(USAGE, "--policy-out: method %s trains no policy; give --method rl or rl-rnn", f->method);
     TRY(workers_check(f));
+    if (f->skewness != RALP_THRESHOLD && method != METHOD_ID_ralp && !f->compares)
+        FAIL(USAGE, "--skewness is for --method ralp and --compare: give one of them, or leave it out");
     if (f->try_seconds > 0 && f->source.graph_path == NULL)
         FAIL(USAGE, "--try trains plans of a graph: give GRAPH and --cluster FILE");
     if (f->out && strcmp(f->out, "-") == 0 && log_format() == LOG_JSON)
@@ -595,8 +597,7 @@ static status run_plan(const char *const *positionals, const void *options_point
     return st;
 }
 
-static const struct plan_flags plan_defaults = {
-    .source = {.batch = 256, .classes = 1000}, .method = "auto", .seed = 1, .seconds = 3, .skewness = RALP_THRESHOLD};
+static const struct plan_flags plan_defaults = {.method = "auto", .seed = 1, .seconds = 3, .skewness = RALP_THRESHOLD};
 const struct command command_plan = {
     .name = "plan",
     .positionals = "[GRAPH]",

@@ -138,6 +138,7 @@ static status run(const char *const *positionals, const void *options)
     const struct serve_flags *f = options;
     char *copies[SERVE_MODELS_MAX] = {0};
     struct serve_model models[SERVE_MODELS_MAX];
+    if (f->learn_threads > 0 && !f->learn) FAIL(USAGE, "--learn-threads is for --learn: give --learn, too");
     status st = models_parse(positionals[0], &f->model, copies, models);
     if (st == ST_OK)
         st = serve_run(&(struct serve_options){.listen = f->listen,

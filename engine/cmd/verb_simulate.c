@@ -12,13 +12,14 @@
 #include "engine/plan/simulate.h"
 
 struct command_options {
-    const char *instance, *plan, *method, *sync;
+    const char *instance, *plan, *method, *sync; /* method NULL, seconds 0, time_scale 0: not given */
     uint64_t seed, batches;
     double seconds, time_scale;
     struct flag_list set;
 };
-static const struct command_options defaults = {
-    .method = "auto", .sync = "wsp", .seed = 1, .batches = 300, .seconds = 10};
+#define NOT_GIVEN UINT64_MAX /* as a seed */
+
+static const struct command_options defaults = {.sync = "wsp", .seed = NOT_GIVEN, .batches = 300};
 
 #define OFFSET(member) offsetof(struct command_options, member)
 static const struct flag flags[] = {
@@ -108,7 +109,9 @@ static status plan_get(struct work *w)
         return simulate_plan_turn(&w->plan, names_of(w), w->graph_path ? NULL : &w->instance);
     }
     char text[1024];
-    struct solve_options solve_options = {.method = o->method, .seed = o->seed, .seconds = o->seconds};
+    struct solve_options solve_options = {.method = o->method ? o->method : "auto",
+                                          .seed = o->seed != NOT_GIVEN ? o->seed : 1,
+                                          .seconds = o->seconds > 0 ? o->seconds : 10};
     TRY(solve(&w->instance, &solve_options, &w->solution));
     if (!w->solution.result.is_feasible)
         FAIL(INFEASIBLE, "%s", solution_infeasible_text(&w->solution, text, sizeof text));
@@ -220,6 +223,8 @@ static status run(const char *const positionals[COMMAND_POSITIONALS_MAX], const 
         FAIL(USAGE, "simulate: a graph needs --plan FILE, whose stages say how long they take (et)");
     if (w.graph_path == NULL && o->set.count > 0)
         FAIL(USAGE, "simulate: --set is for a graph, and an instance has none");
+    if (o->plan && (o->method || o->seed != NOT_GIVEN || o->seconds > 0))
+        FAIL(USAGE, "simulate: --method, --seed and --seconds solve an instance; give them without --plan");
     if (strcmp(o->sync, cfg_syncs[SYNC_BSP]) == 0)
         w.sync = SYNC_BSP;
     else if (strcmp(o->sync, cfg_syncs[SYNC_WSP]) == 0)

@@ -40,8 +40,8 @@ static status net_read(struct subject *s, const struct planner_source *source)
     TRY(cluster_read(&s->text, source->cluster_path));
     for (uint32_t type = 0; type < s->text.type_count; type++) flops[type] = s->text.types[type].rates.flops;
     TRY(workers_cluster_of(&s->cluster, &s->text));
-    TRY(net_make(&net, source->net, source->classes));
-    const status st = workers_model_of_net(&s->model, &net, source->batch, flops, s->text.type_count);
+    TRY(net_make(&net, source->net, planner_classes(source)));
+    const status st = workers_model_of_net(&s->model, &net, planner_batch(source), flops, s->text.type_count);
     net_free(&net);
     return st;
 }
@@ -75,7 +75,7 @@ static status asked_check(const struct planner_source *source, const struct work
                     "give GRAPH, --layers FILE or --net NAME, and --cluster FILE");
     if (source->cluster_path == NULL)
         FAIL(USAGE, "--workers needs --cluster FILE, with memory, per_node and network_bandwidth of its types");
-    return ST_OK;
+    return planner_source_check(source);
 }
 
 static status one_try(struct subject *s, const struct workers_asked *asked, allocation_id allocation,

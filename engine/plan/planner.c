@@ -38,7 +38,20 @@ status planner_goal_set(struct instance *instance, double throughput, double sec
     return st;
 }
 
-static status source_check(const struct planner_source *s)
+/* Flags that only one kind of source has. */
+static status parts_check(const struct planner_source *s)
+{
+    if (s->graph_path == NULL && (s->data || s->isa || s->set_count > 0 || s->no_cache))
+        FAIL(USAGE,
+             "--data, --set, --isa and --no-cache are for a graph that is measured: give GRAPH, or leave them out");
+    if (s->classes > 0 && s->net == NULL) FAIL(USAGE, "--classes is for --net: give --net, too, or leave it out");
+    if (s->batch > 0 && s->net == NULL && s->layers_path == NULL)
+        FAIL(USAGE, "--batch is for --layers and --net; %s",
+             s->instance_path ? "an instance has its own batch" : "a graph has train.micro");
+    return ST_OK;
+}
+
+status planner_source_check(const struct planner_source *s)
 {
     int count = (s->instance_path != NULL) + (s->layers_path != NULL) + (s->net != NULL) + (s->graph_path != NULL);
     if (count != 1)
@@ -50,14 +63,14 @@ static status source_check(const struct planner_source *s)
              s->layers_path ? "--layers"
              : s->net       ? "--net"
                             : "a graph");
-    return ST_OK;
+    return parts_check(s);
 }
 
 static status layers_estimate(struct planner *p, const struct planner_source *s)
 {
     struct layer_table table;
     TRY(layer_table_read(&table, s->layers_path));
-    status st = estimate(&p->instance, &table, &p->cluster, s->batch);
+    status st = estimate(&p->instance, &table, &p->cluster, planner_batch(s));
     layer_table_free(&table);
     return st;
 }
@@ -66,9 +79,9 @@ static status net_estimate(struct planner *p, const struct planner_source *s)
 {
     struct net net;
     struct layer_table table = {0};
-    TRY(net_make(&net, s->net, s->classes));
+    TRY(net_make(&net, s->net, planner_classes(s)));
     status st = layer_table_of_net(&table, &net);
-    if (st == ST_OK) st = estimate(&p->instance, &table, &p->cluster, s->batch);
+    if (st == ST_OK) st = estimate(&p->instance, &table, &p->cluster, planner_batch(s));
     layer_table_free(&table);
     net_free(&net);
     return st;
@@ -98,7 +111,7 @@ static status graph_measure(struct planner *p, const struct planner_source *s)
 status planner_open(struct planner *p, const struct planner_source *s)
 {
     *p = (struct planner){0};
-    TRY(source_check(s));
+    TRY(planner_source_check(s));
     if (s->instance_path) return instance_read(&p->instance, s->instance_path);
     status st;
     TRY_GOTO(cluster_read(&p->cluster, s->cluster_path), failed);

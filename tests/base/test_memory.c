@@ -480,6 +480,8 @@ static void memory_part_resident_bytes__pages_touched__are_counted(void **state)
     void *block;
     assert_int_equal(memory_take("residence", 1 << 20, &block), ST_OK);
     assert_int_equal(memory_part_resident_bytes("residence"), 0);
+    for (size_t at = 0; at < 1 << 20; at += 4096) assert_int_equal(((const volatile char *)block)[at], 0);
+    assert_int_equal(memory_part_resident_bytes("residence"), 0); /* pages of zeros that were only read take nothing */
     memset(block, 1, 1 << 19);
     assert_int_equal(memory_part_resident_bytes("residence"), 1 << 19);
     memory_give("residence", block, 1 << 20);

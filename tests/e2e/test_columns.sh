@@ -167,6 +167,8 @@ check 'by a column of csv that the model does not read' \
 fails 2 '--by takes one column, found 2' 'two columns' "$h" eval tiny.bin --model model --data rows.tsv --by C1,C2 -q
 "$h" eval fm.bin --model fm.model --data fm.txt --by F2 --log json >by.log </dev/null
 check 'by a feature of libfm' sh -c "[ \"\$(grep -c '\"event\":\"eval_by\",\"column\":\"F2\",' by.log)\" = 2 ]"
+fails 2 '--by-max counts values of a column: give --by' 'a number of values of no column' \
+    "$h" eval tiny.bin --model model --data rows.tsv --by-max 20
 fails 1 'no column is called "x"; expected some of label, features, F1, F2' 'a column that libfm has not' \
     "$h" eval fm.bin --model fm.model --data fm.txt --by x -q
 finish

@@ -99,6 +99,12 @@ rounds spaces 1d
 model criteo 'sparse = C1
 label_map = 0=1, 1=0' C1
 rows 10 criteo.txt
+fails 2 '--set is for a graph; gen criteo has none' 'settings where there is no graph' \
+    "$HETERPS" gen criteo --rows 1 --set data.format=csv -o "$work/none"
+fails 2 '--vocab and --zipf are for fields of keys' 'a vocabulary of expressions' \
+    "$HETERPS" gen mathfunc --rows 1 --vocab 1000 -o "$work/none"
+fails 2 '--vocab and --zipf are for fields of keys' 'weights of values of expressions' \
+    "$HETERPS" gen mathfunc --rows 1 --zipf 0 -o "$work/none"
 fails 1 "criteo's label is 0 or 1; data.label_map" 'criteo: a label map is refused, for it would have no effect' \
     "$h" criteo.bin --data criteo.txt -q
 

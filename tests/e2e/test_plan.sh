@@ -143,6 +143,19 @@ fails 1 'bad.cfg:3: \[type a\] limit: ' 'a cluster with a wrong number' \
     "$HETERPS" plan --layers cfg/nce.layers.cfg --cluster "$work/bad.cfg"
 fails 2 "unknown method \"magic\"; expected auto, rl" 'an unknown method' \
     "$HETERPS" plan --instance "$work/small.json" --method magic
+for flag in '--data none' '--set a.b=1' '--isa base' --no-cache; do
+    # shellcheck disable=SC2086
+    fails 2 '--no-cache are for a graph that is measured' "$flag where nothing is measured" \
+        "$HETERPS" plan --instance "$work/small.json" $flag
+done
+fails 2 '--batch is for --layers and --net; an instance has its own' 'a batch of an instance' \
+    "$HETERPS" plan --instance "$work/small.json" --batch 256
+fails 2 '--classes is for --net' 'classes of no net' \
+    "$HETERPS" plan --layers cfg/ctrdnn16.layers.cfg --cluster cfg/paper2.cfg --classes 1000
+fails 2 '--no-cache are for a graph that is measured' 'data for workers of a net' \
+    "$HETERPS" plan --net vgg19 --cluster cfg/hetpipe-vgg19.cfg --workers auto --data none
+fails 2 '--skewness is for --method ralp and --compare' 'skewness where ralp does not plan' \
+    "$HETERPS" plan --instance "$work/small.json" --skewness 3
 fails 2 'expected one of GRAPH, --instance FILE, --layers FILE and --net NAME, found none' \
     'nothing to plan' "$HETERPS" plan
 fails 2 'a graph needs --cluster FILE' 'a graph without a cluster' "$HETERPS" plan "$work/none.bin"

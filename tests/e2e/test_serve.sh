@@ -28,6 +28,8 @@ client_checks 13 "$here/serve_check.py" "$h" "$work"
 
 # --- what it does not start with --------------------------------------------------------------------------------------
 
+fails 2 '--learn-threads is for --learn: give --learn' 'threads that learn where nothing is learned' \
+    "$h" serve tiny.bin --model model --listen 127.0.0.1:0 --learn-threads 2
 fails 2 'expected ADDR:PORT in numbers' 'an address that is none' "$h" serve tiny.bin --model model --listen here:80
 fails 2 'expected ADDR:PORT in numbers' 'a port that is none' "$h" serve tiny.bin --model model --listen 127.0.0.1:65536
 fails 2 'reached from other machines: give --token-file FILE, or --insecure' 'an address of other machines' \

@@ -126,6 +126,11 @@ fails 2 'expected wsp or bsp, found "asp"' "another sync" "$HETERPS" simulate "$
     --plan "$work/tiny.plan.json" --sync asp
 fails 1 'stages\[1\] of the plan \(h1\.\.bce\): expected et' "a plan without times" \
     "$HETERPS" simulate "$graph" --plan "$work/no_et.plan.json"
+for flag in '--method exact' '--seed 1' '--seconds 10'; do
+    # shellcheck disable=SC2086
+    fails 2 'solve an instance; give them without --plan' "$flag where nothing is solved" \
+        "$HETERPS" simulate "$graph" --plan "$work/tiny.plan.json" $flag
+done
 fails 2 '--set is for a graph' "settings of an instance" \
     "$HETERPS" simulate --instance "$work/odd.inst.json" --set a.b=c
 
