@@ -1,4 +1,4 @@
-/* Keeps samples of examples with their values, and measures them value by value. */
+/* Keeps terms of examples with their values, and measures them value by value. */
 #include "engine/eval/by_value.h"
 
 #include <inttypes.h>
@@ -35,10 +35,10 @@ struct by_value {
     size_t index_room;
     /* examples */
     size_t count, room;
-    uint32_t *value_of;          /* [room]                          */
-    union head_sample **samples; /* [heads.count][room]             */
-    float *weight;               /* [room]; NULL: all are 1         */
-    union head_sample *batch;    /* [micro]: of the slot being added */
+    uint32_t *value_of; /* [room]                          */
+    uint8_t **terms;    /* [heads.count][room], head_term_bytes each */
+    float *weight;      /* [room]; NULL: all are 1         */
+    uint64_t *batch;    /* [micro, 2]: terms of a head in the slot being added */
 };
 
 /* Room for `need` items, at least twice what there was. MEMORY. */
@@ -104,7 +104,7 @@ static status examples_grow(struct by_value *by, size_t need)
     size_t room = by->room;
     for (uint32_t h = 0; h < by->heads.count; h++) {
         room = by->room;
-        TRY(grow(&by->samples[h], &room, need, sizeof **by->samples));
+        TRY(grow(&by->terms[h], &room, need, head_term_bytes(&by->heads.items[h])));
     }
     room = by->room;
     if (by->has_weight) TRY(grow(&by->weight, &room, need, sizeof *by->weight));
@@ -112,7 +112,7 @@ static status examples_grow(struct by_value *by, size_t need)
 }
 
 /* Takes the next example's value, and, unless it is left out, counts it with its weight;
- * its samples are in place. */
+ * its terms are in place. */
 static status example_put(struct by_value *by, bool is_left_out, float weight)
 {
     TRY(columns_next(by->columns, by->next));
@@ -124,6 +124,13 @@ static status example_put(struct by_value *by, bool is_left_out, float weight)
     return ST_OK;
 }
 
+/* Copies the term at index e of `from` to example `to`. */
+static void term_copy(const struct by_value *by, uint32_t h, size_t to, const void *from, uint32_t e)
+{
+    const size_t bytes = head_term_bytes(&by->heads.items[h]);
+    memcpy(by->terms[h] + to * bytes, (const uint8_t *)from + e * bytes, bytes);
+}
+
 status by_value_add(struct by_value *by, const struct slot *slot, const struct rank *rank)
 {
     const struct micro_batch *m = &slot->input->batch;
@@ -131,10 +138,10 @@ status by_value_add(struct by_value *by, const struct slot *slot, const struct r
     const size_t begin = by->count;
     TRY(examples_grow(by, begin + m->example_count));
     for (uint32_t h = 0; h < by->heads.count; h++) {
-        head_samples(&by->heads.items[h], &c, true, by->batch);
+        head_terms_write(&by->heads.items[h], &c, 0, m->example_count, by->batch);
         size_t to = begin;
         for (uint32_t e = 0; e < m->example_count; e++)
-            if (rank == NULL || !rank_target_is_unknown(rank, m, e)) by->samples[h][to++] = by->batch[e];
+            if (rank == NULL || !rank_target_is_unknown(rank, m, e)) term_copy(by, h, to++, by->batch, e);
     }
     for (uint32_t e = 0; e < m->example_count; e++)
         TRY(example_put(by, rank && rank_target_is_unknown(rank, m, e), by->has_weight ? batch_weight(m, e) : 1));
@@ -146,10 +153,10 @@ status by_value_terms_add(struct by_value *by, const struct heads *heads, const 
     const size_t begin = by->count;
     TRY(examples_grow(by, begin + count));
     for (uint32_t h = 0; h < by->heads.count; h++) {
-        heads_terms_samples(heads, terms, count, h, by->batch);
+        const void *of_head = heads_terms_of(heads, terms, count, h);
         size_t to = begin;
         for (uint32_t e = 0; e < count; e++)
-            if (!heads_terms_are_left_out(heads, terms, count, e)) by->samples[h][to++] = by->batch[e];
+            if (!heads_terms_are_left_out(heads, terms, count, e)) term_copy(by, h, to++, of_head, e);
     }
     const float *weight = heads_terms_weights(heads, terms, count);
     for (uint32_t e = 0; e < count; e++)
@@ -233,7 +240,7 @@ static uint32_t groups_choose(struct by_value *by, const struct value **best, st
 
 /* Orders examples by group, within a group by the order of the data, and measures each group. */
 static status groups_measure(struct by_value *by, const char *set, struct group *group, uint32_t chosen,
-                             uint64_t *order, union head_sample *samples, float *weight)
+                             uint64_t *order, uint64_t *terms, float *weight)
 {
     for (size_t i = 0; i < by->count; i++) order[group[by->value[by->value_of[i]].group].end++] = i;
     for (uint32_t k = 0; k <= chosen; k++) {
@@ -247,8 +254,10 @@ static status groups_measure(struct by_value *by, const char *set, struct group 
             g->is_weightless = g->is_weightless && weight[i] == 0;
         }
         for (uint32_t h = 0; h < by->heads.count; h++) {
-            for (uint64_t i = 0; i < g->example_count; i++) samples[i] = by->samples[h][at[i]];
-            head_samples_measure(&by->heads.items[h], samples, by->has_weight ? weight : NULL, g->example_count);
+            const size_t bytes = head_term_bytes(&by->heads.items[h]);
+            for (uint64_t i = 0; i < g->example_count; i++)
+                memcpy((uint8_t *)terms + i * bytes, by->terms[h] + at[i] * bytes, bytes);
+            head_terms_measure(&by->heads.items[h], terms, by->has_weight ? weight : NULL, g->example_count);
         }
         group_tell(by, set, g, by->value_count - chosen);
     }
@@ -260,18 +269,18 @@ status by_value_tell(struct by_value *by, const char *set)
     const struct value **best = calloc(by->value_count + 1, sizeof *best);
     struct group *group = calloc((size_t)by->value_max + 1, sizeof *group);
     uint64_t *order = calloc(by->count + 1, sizeof *order);
-    union head_sample *samples = calloc(by->count + 1, sizeof *samples);
+    uint64_t *terms = calloc(by->count + 1, 2 * sizeof *terms);
     float *weight = calloc(by->count + 1, sizeof *weight);
     status st = ST_OK;
-    if (best && group && order && samples && weight)
-        st = groups_measure(by, set, group, groups_choose(by, best, group), order, samples, weight);
+    if (best && group && order && terms && weight)
+        st = groups_measure(by, set, group, groups_choose(by, best, group), order, terms, weight);
     else
         st =
             status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for the figures of %zu examples by value", by->count);
     free(best);
     free(group);
     free(order);
-    free(samples);
+    free(terms);
     free(weight);
     return st;
 }
@@ -290,10 +299,10 @@ status by_value_open(struct by_value **out, const struct graph *graph, struct co
     TRY_GOTO(heads_open(&by->heads, graph), failed);
     for (uint32_t i = 0; i < by->heads.count; i++) by->heads.items[i].metrics.has_group = false;
     by->next = calloc(columns_count(columns), sizeof *by->next);
-    by->samples = calloc(by->heads.count, sizeof *by->samples);
-    by->batch = calloc(graph_batch(graph).micro, sizeof *by->batch);
+    by->terms = calloc(by->heads.count, sizeof *by->terms);
+    by->batch = calloc(graph_batch(graph).micro, 2 * sizeof *by->batch);
     *out = by;
-    if (by->next && by->samples && by->batch) return ST_OK;
+    if (by->next && by->terms && by->batch) return ST_OK;
     st = status_fail(ST_MEMORY, __FILE__, __LINE__, "no memory for figures by value");
 failed:
     by_value_close(by);
@@ -304,14 +313,14 @@ failed:
 void by_value_close(struct by_value *by)
 {
     if (by == NULL) return;
-    for (uint32_t h = 0; h < by->heads.count && by->samples; h++) free(by->samples[h]);
+    for (uint32_t h = 0; h < by->heads.count && by->terms; h++) free(by->terms[h]);
     heads_close(&by->heads);
     free(by->next);
     free(by->value);
     free(by->texts);
     free(by->index);
     free(by->value_of);
-    free(by->samples);
+    free(by->terms);
     free(by->weight);
     free(by->batch);
     free(by);

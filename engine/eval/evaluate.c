@@ -261,17 +261,26 @@ static void bins_event(const struct head *head)
     log_event_close_array();
 }
 
+/* The last two columns of a row; examples of weight 0 alone have no means. */
+static const char *means_text(const struct metrics_bin *means, char *buffer, size_t bytes)
+{
+    if (means->weight > 0)
+        snprintf(buffer, bytes, "%15.5f  %10.5f", means->prediction, means->label);
+    else
+        snprintf(buffer, bytes, "%15s  %10s", "-", "-");
+    return buffer;
+}
+
 /* Calibration by tenths of the examples, as a table. */
 static void tenths_tell(const struct head *head)
 {
     log_result("tenths   %s: predicted          examples  mean prediction  mean label", head->name);
     for (uint32_t i = 0; i < METRICS_BINS; i++) {
-        char count[27];
+        char count[27], means[64];
         const struct metrics_tenth *tenth = &head->tenths[i];
         if (tenth->means.example_count == 0) continue;
-        log_result("tenths   %*s  %.5f to %.5f  %8s  %15.5f  %10.5f", (int)strlen(head->name), "", tenth->first,
-                   tenth->last, words_whole(count, tenth->means.example_count), tenth->means.prediction,
-                   tenth->means.label);
+        log_result("tenths   %*s  %.5f to %.5f  %8s  %s", (int)strlen(head->name), "", tenth->first, tenth->last,
+                   words_whole(count, tenth->means.example_count), means_text(&tenth->means, means, sizeof means));
     }
 }
 
@@ -282,11 +291,11 @@ void evaluate_bins_tell(const struct heads *heads)
         if (!head_is_binary(head)) continue;
         log_result("bins     %s: predicted      examples  mean prediction  mean label", head->name);
         for (uint32_t i = 0; i < METRICS_BINS; i++) {
-            char count[27];
+            char count[27], means[64];
             const struct metrics_bin *bin = &head->bins[i];
             if (bin->example_count == 0) continue;
-            log_result("bins     %*s  %.1f to %.1f  %12s  %15.5f  %10.5f", (int)strlen(head->name), "", i / 10.0,
-                       (i + 1) / 10.0, words_whole(count, bin->example_count), bin->prediction, bin->label);
+            log_result("bins     %*s  %.1f to %.1f  %12s  %s", (int)strlen(head->name), "", i / 10.0, (i + 1) / 10.0,
+                       words_whole(count, bin->example_count), means_text(bin, means, sizeof means));
         }
         tenths_tell(head);
     }

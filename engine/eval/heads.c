@@ -341,7 +341,7 @@ static struct terms terms_at(const struct heads *heads, uint32_t count, void *at
     return terms;
 }
 
-static size_t head_term_bytes(const struct head *head)
+size_t head_term_bytes(const struct head *head)
 {
     return head->how == &binary ? 2 * sizeof(float) : 2 * sizeof(double);
 }
@@ -353,8 +353,7 @@ size_t heads_terms_bytes(const struct heads *heads, uint32_t count)
     return bytes + (heads->ranked ? count * rank_query_bytes(&heads->query) : 0);
 }
 
-static void head_terms_write(const struct head *head, const struct op_context *c, uint32_t begin, uint32_t end,
-                             void *to)
+void head_terms_write(const struct head *head, const struct op_context *c, uint32_t begin, uint32_t end, void *to)
 {
     const struct seen seen = {c, head->node, c->batch};
     float(*pair)[2] = to;
@@ -431,20 +430,11 @@ const float *heads_terms_weights(const struct heads *heads, const void *from, ui
     return terms_at(heads, count, (void *)(uintptr_t)from).weight;
 }
 
-void heads_terms_samples(const struct heads *heads, const void *from, uint32_t count, uint32_t index,
-                         union head_sample *samples)
+const void *heads_terms_of(const struct heads *heads, const void *from, uint32_t count, uint32_t index)
 {
     const uint8_t *at = terms_at(heads, count, (void *)(uintptr_t)from).head; /* which are only read */
     for (uint32_t i = 0; i < index; i++) at += count * head_term_bytes(&heads->items[i]);
-    for (uint32_t e = 0; e < count; e++, at += head_term_bytes(&heads->items[index])) {
-        double sums[2];
-        if (heads->items[index].how == &binary) {
-            memcpy(&samples[e], at, sizeof samples[e]);
-            continue;
-        }
-        memcpy(sums, at, sizeof sums);
-        samples[e] = (union head_sample){.sum = {(float)sums[0], (float)sums[1]}};
-    }
+    return at;
 }
 
 status heads_terms_add(struct heads *heads, const void *from, uint32_t count)
@@ -516,7 +506,7 @@ status heads_finish(struct heads *heads)
 
 /* --- samples ---------------------------------------------------------------------------------- */
 
-void head_samples(const struct head *head, const struct op_context *c, bool all, union head_sample *samples)
+void head_samples(const struct head *head, const struct op_context *c, union head_sample *samples)
 {
     const struct seen seen = {c, head->node, c->batch};
     const struct view x = input_of(&seen, 0);
@@ -532,17 +522,17 @@ void head_samples(const struct head *head, const struct op_context *c, bool all,
     }
     for (uint32_t b = 0; b < count; b++) {
         double sums[2] = {0, (double)NAN};
-        (all ? head->how->add : head->how->sample)(&seen, b, sums);
+        head->how->sample(&seen, b, sums);
         samples[b] = (union head_sample){.sum = {(float)sums[0], (float)sums[1]}};
     }
 }
 
-static status binary_measure(struct head *head, const union head_sample *samples, const float *weight, uint64_t count)
+/* From pairs of logit and label, `stride` floats apart. */
+static status binary_measure(struct head *head, const float *pair, size_t stride, const float *weight, uint64_t count)
 {
-    const size_t stride = sizeof *samples / sizeof samples->logit;
-    const struct metrics_examples examples = {.logit = &samples->logit,
+    const struct metrics_examples examples = {.logit = pair,
                                               .logit_stride = stride,
-                                              .label = &samples->label,
+                                              .label = pair + 1,
                                               .label_stride = stride,
                                               .weight = weight,
                                               .count = (uint32_t)count};
@@ -550,21 +540,37 @@ static status binary_measure(struct head *head, const union head_sample *samples
     return binary_finish(head);
 }
 
-void head_samples_measure(struct head *head, const union head_sample *samples, const float *weight, uint64_t count)
+/* Measures samples, or, where these are NULL, terms. */
+static void measure(struct head *head, const union head_sample *samples, const void *terms, const float *weight,
+                    uint64_t count)
 {
+    const double(*term)[2] = terms;
     for (uint32_t k = 0; k < HEAD_FIGURES_MAX; k++) head->values[k] = (double)NAN;
     if (head->how == &binary) {
-        CHECK(count <= head->metrics.example_max && binary_measure(head, samples, weight, count) == ST_OK);
+        const float *pair = samples ? &samples->logit : terms;
+        const size_t stride = (samples ? sizeof *samples : head_term_bytes(head)) / sizeof *pair;
+        CHECK(count <= head->metrics.example_max && binary_measure(head, pair, stride, weight, count) == ST_OK);
         return;
     }
     double sums[2] = {0}, weight_sum = 0;
     for (uint64_t i = 0; i < count; i++) {
         const double w = weight ? (double)weight[i] : 1;
-        sums[0] += w * (double)samples[i].sum[0];
-        sums[1] += w * (double)samples[i].sum[1];
+        sums[0] += w * (samples ? (double)samples[i].sum[0] : term[i][0]);
+        sums[1] += w * (samples ? (double)samples[i].sum[1] : term[i][1]);
         weight_sum += w;
     }
+    if (weight_sum == 0) return;
     head->how->finish((const double[]){sums[0] / weight_sum, sums[1] / weight_sum}, head->values);
+}
+
+void head_samples_measure(struct head *head, const union head_sample *samples, const float *weight, uint64_t count)
+{
+    measure(head, samples, NULL, weight, count);
+}
+
+void head_terms_measure(struct head *head, const void *terms, const float *weight, uint64_t count)
+{
+    measure(head, NULL, terms, weight, count);
 }
 
 /* --- figures by name -------------------------------------------------------------------------- */

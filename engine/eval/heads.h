@@ -104,19 +104,26 @@ union head_sample {
     };
     float sum[2];
 };
-/* Sets samples[0 .. example_count) for a micro-batch whose forward pass is done. Without `all` only the
- * numbers of a loss's main figure, which training has, too; the rest is NaN. */
-void head_samples(const struct head *head, const struct op_context *c, bool all, union head_sample *samples);
-/* The same from terms of example_count examples: the samples of head `index`, with `all`; whether example e
+/* Sets samples[0 .. example_count) for a micro-batch whose forward pass is done: the numbers of a loss's main
+ * figure, which training has, too; the rest is NaN. */
+void head_samples(const struct head *head, const struct op_context *c, union head_sample *samples);
+/* Of terms of example_count examples: those of head `index`, head_term_bytes an example; whether example e
  * counts for no figure; the weights, or NULL where all are 1. */
-void heads_terms_samples(const struct heads *heads, const void *terms, uint32_t example_count, uint32_t index,
-                         union head_sample *samples);
+const void *heads_terms_of(const struct heads *heads, const void *terms, uint32_t example_count, uint32_t index);
 bool heads_terms_are_left_out(const struct heads *heads, const void *terms, uint32_t example_count, uint32_t e);
 const float *heads_terms_weights(const struct heads *heads, const void *terms, uint32_t example_count);
 /* Sets the values of a head that is in no evaluation; values that need more than samples are NaN: group_auc,
- * and the values of ranked words. `weight` is [count], or NULL where the data have none. Takes no memory if
- * heads_reserve has taken room for `count`. */
+ * and the values of ranked words; all are where all weights are 0. `weight` is [count], or NULL: all are 1.
+ * Takes no memory if heads_reserve has taken room for `count`. */
 void head_samples_measure(struct head *head, const union head_sample *samples, const float *weight, uint64_t count);
+
+/* The terms of one head, without rounding: of a binary head logit and label, else two doubles; a multiple of
+ * 8 bytes an example. */
+size_t head_term_bytes(const struct head *head);
+/* Writes terms of examples [begin, end) of a micro-batch whose forward pass is done. */
+void head_terms_write(const struct head *head, const struct op_context *c, uint32_t begin, uint32_t end, void *to);
+/* head_samples_measure from `count` terms, aligned to 8 bytes. The figures are those of an evaluation. */
+void head_terms_measure(struct head *head, const void *terms, const float *weight, uint64_t count);
 
 /* The first loss, which stands for the model where one number has to. */
 const struct head *heads_main(const struct heads *heads);

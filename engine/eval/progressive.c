@@ -154,7 +154,7 @@ void progressive_take(struct progressive *p, const struct slot *slot)
     const struct op_context c = {.graph = p->heads.graph, .tensor = slot->tensor, .batch = m};
     const size_t begin = (size_t)index * p->batch.micro;
     for (uint32_t i = 0; i < p->heads.count; i++)
-        if (p->samples[i].cell) head_samples(&p->heads.items[i], &c, false, p->samples[i].cell + begin);
+        if (p->samples[i].cell) head_samples(&p->heads.items[i], &c, p->samples[i].cell + begin);
     if (p->has_weight) memcpy(p->cell_weight + begin, m->weight, m->example_count * sizeof *m->weight);
     cell->step = m->step;
     atomic_store_explicit(&cell->shared_state, CELL_FULL, memory_order_release);

@@ -257,8 +257,8 @@ static void example_measure(struct rank *r, const float *scores, uint64_t target
     float greatest = r->kernels->greatest(scores, word_count), score = scores[target];
     double sum = r->kernels->exp_sum(scores, word_count, greatest);
     r->kernels->above_count(scores, word_count, score, &above, &equal);
-    /* A score that is not a number equals none; the loss shows it. */
-    double place = (double)above + (equal ? (double)(equal - 1) / 2 : 0);
+    /* A target's score that is not a number equals none, and is behind all words. */
+    double place = equal ? (double)above + (double)(equal - 1) / 2 : (double)INFINITY;
     r->loss_sum += fmath_log(sum) + (double)greatest - (double)score;
     r->hit_1_sum += place < 1;
     r->hit_10_sum += place < 10;

@@ -171,7 +171,7 @@ static const char *window_text(const struct report_progress *now, char *buffer, 
         if (!is_loss(head)) continue;
         if (!is_main) end += (size_t)snprintf(buffer + end, bytes - end, "%s ", head->name);
         for (uint32_t k = is_main ? 0 : main_figure; k <= main_figure && end < bytes; k++)
-            if (!isnan(head->values[k]))
+            if (k == main_figure || !isnan(head->values[k]))
                 end += (size_t)snprintf(buffer + end, bytes - end, "%s %.*f, ", head->figures[k].text,
                                         head->figures[k].digits, head->values[k]);
     }

@@ -329,6 +329,30 @@ weightless_value() {
         [ "$(grep -c 'no means' "$folder/by.log")" = 8 ] && ! grep nan "$folder/by.log"
 }
 check 'eval --by says which value has no weight' weightless_value
+# The squares of such errors have more digits than a float; those of the second kind are greater than any float.
+by_great_ratings() {
+    awk -F, -v OFS=, -v CONVFMT=%.10g -v r="$1" 'NR > 1 { $3 = 2; $4 = r + NR % 7 } NR < 50' "$test" \
+        >"$folder/great.csv"
+    "$HETERPS" eval "$folder/many.bin" --model "$folder/one.model" --data "$folder/great.csv" --by class \
+        >"$folder/by.log" 2>&1 || return
+    grep -o 'rate: RMSE [0-9.]*, MAE [0-9.]*' "$folder/by.log" >"$folder/figures"
+    [ "$(wc -l <"$folder/figures")" = 2 ] && [ "$(uniq "$folder/figures" | wc -l)" = 1 ]
+}
+check 'eval --by rounds no great error' by_great_ratings 12345.678
+check 'and loses none' by_great_ratings 1e20
+weightless_bins() {
+    awk -F, -v OFS=, 'NR == 2 { $5 = 1 } NR > 2 { $5 = 0 } 1' "$test" >"$folder/bin.csv"
+    "$HETERPS" eval "$folder/many.bin" --model "$folder/one.model" --data "$folder/bin.csv" --bins \
+        >"$folder/bins" 2>&1 &&
+        grep -qE '^bins     .* 0\.[0-9] to [01]\.[0-9] +[0-9,]+ +-  +-$' "$folder/bins" && ! grep nan "$folder/bins"
+}
+check 'a bin without weight has no means' weightless_bins
+weightless_progress() {
+    awk -F, -v OFS=, 'NR > 1 { $5 = 0 } 1' "$test" >"$folder/none.csv"
+    "$HETERPS" "$folder/many.bin" --data "$folder/none.csv" >"$folder/none.log" 2>&1 </dev/null &&
+        grep -q '^progress .*, last [0-9,]*: log loss nan, .*rate RMSE nan, ' "$folder/none.log"
+}
+check 'progress has no means of lines without weight' weightless_progress
 
 # One step of plain gradients: the divisor is the number of lines, so the line that is there twice needs a greater step.
 printf '[fc y]\ninput = h1\nunits = 1\n[loss click]\ninput = y\nlabel = clicked\n' |

@@ -104,13 +104,13 @@ static void softmax_means(const struct rig *r, const struct head *head, double m
     }
 }
 
-static void head_samples__each_kind__is_what_its_figures_say(void **state)
+static void head_terms__each_kind__are_what_its_figures_say(void **state)
 {
     (void)state;
     struct graph g;
     struct rig r;
     struct heads heads;
-    union head_sample samples[64];
+    double terms[64][2];
     if (graph_compile(&g, "test.cfg", heads_text, strlen(heads_text), NULL, 0, NULL) != ST_OK)
         fail_msg("%s", status_message());
     rig_open(&r, &g, 6, 64);
@@ -133,13 +133,16 @@ static void head_samples__each_kind__is_what_its_figures_say(void **state)
     if (!(softmax[1] > 0.1 && softmax[1] < 0.9 && hinge[1] > 0.1 && hinge[1] < 0.9))
         fail_msg("accuracies %g and %g say little", softmax[1], hinge[1]);
     for (uint32_t h = 0; h < 4; h++) {
-        head_samples(&heads.items[h], &r.context, true, samples);
-        head_samples_measure(&heads.items[h], samples, NULL, 64);
+        head_terms_write(&heads.items[h], &r.context, 0, 64, terms);
+        head_terms_measure(&heads.items[h], terms, NULL, 64);
         for (uint32_t k = 0; k < heads.items[h].figure_count; k++)
             if (!(fabs(heads.items[h].values[k] - expected[h][k]) < 1e-5))
                 fail_msg("head %u: %s is %g, not %g", h, heads.items[h].figures[k].key, heads.items[h].values[k],
                          expected[h][k]);
     }
+    const float weightless[64] = {0};
+    head_terms_measure(&heads.items[1], terms, weightless, 64);
+    assert_true(isnan(heads.items[1].values[0]) && !signbit(heads.items[1].values[0]));
     heads_close(&heads);
     rig_close(&r);
     graph_close(&g);
@@ -152,7 +155,7 @@ int main(void)
         cmocka_unit_test(head_predict__softmax_of_two__is_the_probability_of_class_1),
         cmocka_unit_test(head_predict__softmax_of_more__is_a_probability_a_class),
         cmocka_unit_test(head_predict__other_losses__is_the_first_number),
-        cmocka_unit_test(head_samples__each_kind__is_what_its_figures_say),
+        cmocka_unit_test(head_terms__each_kind__are_what_its_figures_say),
     };
     return cmocka_run_group_tests(tests, NULL, NULL) ? 1 : 0;
 }

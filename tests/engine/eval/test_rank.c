@@ -691,6 +691,32 @@ static void evaluate__tokens__log_loss_and_hit_rates_over_all_words(void **state
     setup_close(&s);
 }
 
+/* Layers whose numbers grow past all floats: no score is a number, so no target is among the best. */
+static void evaluate__scores_that_are_no_numbers__no_hit(void **state)
+{
+    (void)state;
+    struct setup s;
+    struct crew c;
+    static const char match[] = "[match m]\ninput = q", words[] = WORDS;
+    static char model[4000];
+    const char *cut = strstr(words, match);
+    int bytes = snprintf(model, sizeof model, "%.*s", (int)(cut - words), words);
+    for (int i = 0; i < 8; i++)
+        bytes += snprintf(model + bytes, sizeof model - (size_t)bytes,
+                          "[fc h%d]\ninput = %c%.*d\nunits = 18\ninit = normal 1e6\n", i, i ? 'h' : 'q', i ? 1 : 0,
+                          i ? i - 1 : 0);
+    snprintf(model + bytes, sizeof model - (size_t)bytes, "[match m]\ninput = h7%s", cut + strlen(match));
+    file_put("train", "a b c d e f g h a c e g b d f h\nh g f e d c b a\n");
+    crew_make(&c, &s, model);
+    struct heads heads = measured(&c, path_of("train"));
+    assert_true(isnan(heads.items[0].values[1])); /* log loss */
+    figure_check(&heads, "hit_rate_1", 0);
+    figure_check(&heads, "hit_rate_10", 0);
+    heads_close(&heads);
+    crew_close(&c);
+    setup_close(&s);
+}
+
 /* Numbers that are none, too small, too great, or too many of them, and the greatest that may be. */
 static void rank_open__cutoffs__are_numbers_in_their_bounds(void **state)
 {
@@ -804,6 +830,7 @@ int main(void)
         cmocka_unit_test(predict__pairs_with_a_history__best_words_that_the_line_lacks),
         cmocka_unit_test(rank_query_bytes__numbers_and_history__whole_words),
         cmocka_unit_test(evaluate__tokens__log_loss_and_hit_rates_over_all_words),
+        cmocka_unit_test(evaluate__scores_that_are_no_numbers__no_hit),
         cmocka_unit_test(rank_open__cutoffs__are_numbers_in_their_bounds),
         cmocka_unit_test(evaluate_open__stages_on_nodes__ranks_no_words),
         cmocka_unit_test(rank_open__other_losses__rank_nothing),
