@@ -742,10 +742,10 @@ static void room_check__keys_in_flight__are_half_of_the_serials_at_most(void **s
 {
     (void)state;
     /* 31 * 601 * 1801 = 2^25 - 1 */
-    struct store_options o = {.ticket_max = 31, .batch = {.micro = 601}, .example = {.key_count_max = 1801}};
-    assert_int_equal(room_check(&o), ST_OK);
-    o.ticket_max = 32;
-    assert_int_equal(room_check(&o), ST_MEMORY);
+    struct store_options most = {.ticket_max = 31, .batch = {.micro = 601}, .example = {.key_count_max = 1801}};
+    assert_int_equal(room_check(&most), ST_OK);
+    most.ticket_max = 32;
+    assert_int_equal(room_check(&most), ST_MEMORY);
     assert_string_equal(status_message(), "32 micro-batches of up to 1082401 keys in flight are more than 33554431 "
                                           "keys; lower train.micro or the slots");
 }
