@@ -92,7 +92,7 @@ while read -r test; do
     grep -qE '(Address|Thread|Leak|UndefinedBehavior)Sanitizer|runtime error: ' "$log" && continue
     echo "once more: ${test#"$out"/}"
     mv "$log.failed" "$log.once"
-    one "$out" "$test"
+    sh tests/run.sh --one "$out" "$test"
 done <"$out/again"
 for log in "$out"/logs/*.once; do
     [ -f "$log" ] && [ ! -f "${log%.once}.failed" ] && { echo '== failed once, and passed alone'; cat "$log"; }

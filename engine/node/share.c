@@ -124,7 +124,7 @@ static void load_find(struct share_load *load, const struct share_options *o, ui
 
 bool share_make(uint16_t *parts, const struct share_options *o)
 {
-    struct share_load load[SHARE_NODES_MAX];
+    struct share_load load[SHARE_NODES_MAX] = {0};
     double share[SHARE_NODES_MAX];
     uint16_t of[SHARE_NODES_MAX];
     uint32_t first = UINT32_MAX, computing = 0, count = 0, least = SHARE_PARTS, most = 0;

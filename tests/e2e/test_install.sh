@@ -51,6 +51,7 @@ for verb in $verbs; do
     done
 done
 same 'the page has every verb and flag' '' "$missing"
+same 'the page has a description' 1 "$(grep -c '^\.SH DESCRIPTION$' "$work/page")"
 same 'lines of the page begin with the macros of man' '' \
     "$(grep -oE "^[.'][^ ]*" "$work/page" | grep -vxE '\.(TH|SH|SS|PP|TP|B|I|br|nf|fi)' | sort -u)"
 same 'what is kept as it is ends' "$(grep -c '^\.nf$' "$work/page")" "$(grep -c '^\.fi$' "$work/page")"

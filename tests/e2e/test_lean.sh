@@ -49,6 +49,22 @@ check 'f32 costs nothing' measured f32 1 0
 check 'bf16 takes half' measured bf16 0.5 0.001
 check 'int8 takes (dim + 2) / (4 dim)' measured int8 0.28125 0.001
 
+# A vector is written in pieces of 4,096 numbers.
+long() {
+    head -n 40 rows.tsv >few.tsv && "$h" compile tiny.cfg -o long.bin --set emb.dim=4099 -q &&
+        "$h" long.bin --data few.tsv --out long -q </dev/null &&
+        "$h" eval long.bin --model long --data new.tsv --log json >was || return 1
+    for store in bf16 int8; do
+        "$h" export long.bin --model long --for serving --store $store -o long.$store -q && "$h" fsck long.$store -q &&
+            "$h" eval long.$store --data new.tsv --log json >is && python3 - <<'PYTHON' || return 1
+import json
+was, now = [[e for e in map(json.loads, open(p)) if e["event"] == "eval"][-1]["auc"] for p in ("was", "is")]
+assert abs(was - now) <= 0.002, (was, now)
+PYTHON
+    done
+}
+check 'vectors of more than 4,096 numbers' long
+
 scored() {
     "$h" export life.bin --model life --for serving --score 0.5 -o scored --log json >said &&
         "$h" predict scored --data unlabelled.tsv -o found -q &&

@@ -138,7 +138,7 @@ slope = 0.2
 input = bent
 rate = 0.3
 [fc g]
-input = scaled
+input = scaled, 2
 units = 8
 activation = leaky_relu
 [mul both]

@@ -176,6 +176,8 @@ fails 1 'resnet152, batch 32, does not fit a worker of 1 G: .* = 7.98 GiB, of 6.
     'a card too small for a worker' "$HETERPS" plan --net resnet152 --batch 32 --cluster "$work/one.cfg" --workers auto
 fails 1 'cfg/paper2.cfg:16: \[type cpu-core\]: expected memory, ' 'workers of a cluster that says no memory' \
     "$HETERPS" plan --net vgg19 --cluster cfg/paper2.cfg --workers np
+fails 2 'asks a cluster for nodes and memory, which --instance does not have' 'workers of an instance' \
+    "$HETERPS" plan --instance none --workers np
 fails 2 '\-\-workers: expected auto, np, ed or hd, found "vw"' 'workers by a name that there is not' \
     "$HETERPS" plan --net vgg19 --cluster "$work/one.cfg" --workers vw
 fails 2 'are for virtual workers: give --workers, too' 'a clock distance without workers' \

@@ -450,7 +450,7 @@ def main():
         base = Base(f'{o.work}/tree')
         known = Map(o.work, base).learn(o.jobs, cc)
         results, left_out = plant_all(base, known, order, o, listed)
-        conclude(results, left_out, root, report)
+        conclude(results, left_out, base.tree, report)
     finally:
         end_all()
         if not kept:

@@ -217,6 +217,10 @@ static void workers_model_of_instance__by_hand__has_its_sums(void **state)
     assert_true(m.stash_bytes[3] == 100 && workers_weights(&m, 1, 3) == 500);
     assert_true(workers_seconds(&m, 0, 0, 3) == 6 && workers_seconds(&m, 1, 1, 2) == 12);
     workers_model_free(&m);
+    instance.layers[1].cut_bytes = 0; /* the last layer's own input */
+    assert_int_equal(workers_model_of_instance(&m, &instance), ST_OK);
+    assert_true(m.cut_bytes[2] == 70 && m.stash_bytes[3] == 130);
+    workers_model_free(&m);
     instance_free(&instance);
 }
 
