@@ -51,7 +51,7 @@ check 'int8 takes (dim + 2) / (4 dim)' measured int8 0.28125 0.001
 
 # A vector is written in pieces of 4,096 numbers.
 long() {
-    head -n 40 rows.tsv >few.tsv && "$h" compile tiny.cfg -o long.bin --set emb.dim=4099 -q &&
+    head -n 40 rows.tsv >few.tsv && "$h" compile tiny.cfg -o long.bin --set emb.dim=4099 --set store.ram=128MiB -q &&
         "$h" long.bin --data few.tsv --out long -q </dev/null &&
         "$h" eval long.bin --model long --data new.tsv --log json >was || return 1
     for store in bf16 int8; do

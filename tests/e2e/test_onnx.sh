@@ -137,8 +137,10 @@ slope = 0.2
 [dropout dropped]
 input = bent
 rate = 0.3
-[fc g]
+[concat numbers]
 input = scaled, 2
+[fc g]
+input = numbers
 units = 8
 activation = leaky_relu
 [mul both]
