@@ -251,10 +251,11 @@ const char *node_speeds_text(const struct node *n, char *text, size_t bytes)
     size_t used = 0;
     bool is_any = false;
     for (uint32_t i = 0; i < n->count && used < bytes; i++) {
-        const bool has_speed = n->says[i] & DIVISION_SPEED;
+        const uint32_t of_lanes = division_of_lanes(n->says[i]);
+        const bool has_speed = of_lanes & DIVISION_SPEED;
         is_any |= has_speed;
         used += (size_t)snprintf(text + used, bytes - used, "%s%s", comma(i, n->count),
-                                 has_speed ? words_whole(one, n->says[i] & DIVISION_SPEED_MAX) : "?");
+                                 has_speed ? words_whole(one, of_lanes & DIVISION_SPEED_MAX) : "?");
     }
     if (!is_any) *text = 0;
     return text;

@@ -9,7 +9,7 @@ shaped by tc's tbf; one of them at SLOW times as much. They train LAYERS equal l
 hardly any computation: once as they are, with even slices, and once with cluster.bandwidth, which tells the rates.
 In units of the time that the dense part takes at RATE, prints seconds a step of both, and what
 engine/node/README.md reckons: the greatest of (1 + (K - 2) s) / b over the nodes, of share s and bandwidth b.
-Medians of ROUNDS turns. Status 1 unless a step by bandwidth is shorter than an even one in each case, and all
+Medians of ROUNDS turns; nine minutes. Status 1 unless a step by bandwidth is shorter than an even one in each case, and all
 trainings leave the same bytes; 77 with a sentence where there can be no namespaces."""
 import argparse
 import json
@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 
-from ralp import PACKET, ROOT, bridge_make, namespaces_enter, node_make, places_make, run
+from ralp import Net, PACKET, ROOT, bridge_make, namespaces_enter, node_make, places_make, run
 
 
 def shape(n, mbit):
@@ -29,25 +29,36 @@ def shape(n, mbit):
     run("tc", "-n", f"n{n}", "qdisc", "replace", "dev", "eth0", *form)
 
 
-def graph(program, nodes, layers, units):
-    """Compiles it; returns the bytes of the dense part."""
-    text = "[model]\nname = deep\n[data]\ndense = I1..I13\n"
-    given = "dense"
-    for layer in range(layers):
-        text += f"[fc h{layer}]\ninput = {given}\nunits = {units}\n"
-        given = f"h{layer}"
-    text += (f"[fc y]\ninput = {given}\nunits = 1\n[loss bce]\ninput = y\n"
-             f"[train]\nbatch = {nodes}\nmicro = 1\nlanes = {nodes}\noptimizer = sgd 0.00001\nprogressive = 0\n")
-    with open("deep.cfg", "w") as file:
-        file.write(text)
-    run(program, "compile", "deep.cfg", "-o", "deep.bin", "-q")
-    return 4 * ((layers - 1) * units * (units + 1) + 14 * units + units + 1)
+class Deep(Net):
+    """Equal layers, an example a lane; so slow to learn that no loss is infinite."""
+
+    rate = 0.00001
+
+    def __init__(self, program, layers, units):
+        self.program, self.batch, self.widths = program, 1, [units] * layers
+
+    def dense_bytes(self):
+        ends = [13, *self.widths, 1]
+        return 4 * sum((before + 1) * behind for before, behind in zip(ends, ends[1:]))
+
+
+def reckon(rates):
+    """The greatest (1 + (K - 2) s) / b with even shares s, and the least that it can be: all shares that nodes may
+    have within the time sum up to 1."""
+    count, most = len(rates), max(rates)
+    even = (2 - 2 / count) * most / min(rates)
+    low, high = most / min(rates), even  # its own sums alone
+    for _ in range(100):
+        middle = (low + high) / 2
+        may = sum((middle * rate / most - 1) / (count - 2) for rate in rates) >= 1
+        low, high = (low, middle) if may else (middle, high)
+    return even, high
 
 
 def train(program, nodes, steps, out, *more):
     """Seconds a step, and the trained bytes."""
     places = ",".join(f"10.77.1.{n + 1}:4711" for n in range(nodes))
-    words = [program, "deep.bin", "--data", "data.tsv", "--nodes", places, "--insecure", "--threads", "1",
+    words = [program, "net.bin", "--data", "data.tsv", "--nodes", places, "--insecure", "--threads", "1",
              "--out", out, "--set", f"train.steps_max={steps}", "--set", "train.epochs=1000", *more]
     others = [subprocess.Popen(["ip", "netns", "exec", f"n{n}", *words, "--rank", str(n), "-q"],
                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -59,7 +70,7 @@ def train(program, nodes, steps, out, *more):
     if done.returncode:
         sys.exit(f"links.py: {done.stderr.strip()}")
     end = [e for e in map(json.loads, done.stdout.splitlines()) if e["event"] == "done"][-1]
-    run(program, "export", "deep.bin", "--model", out, "-o", f"{out}.values", "-q")
+    run(program, "export", "net.bin", "--model", out, "-o", f"{out}.values", "-q")
     with open(f"{out}.values/dense.safetensors", "rb") as file:
         return end["seconds"] / end["step"], file.read()
 
@@ -90,7 +101,9 @@ def main():
         print("| nodes | the slow one's rate | even: reckoned | measured | by bandwidth: reckoned | measured | "
               "by bandwidth / even |\n|---|---|---|---|---|---|---|", flush=True)
         for nodes in all_nodes:
-            unit = graph(program, nodes, options.layers, options.units) * 8 / (options.rate * 1e6)
+            net = Deep(program, options.layers, options.units)
+            net.graph(nodes)
+            unit = net.dense_bytes() * 8 / (options.rate * 1e6)
             for slow in all_slow:
                 rates = [options.rate] * (nodes - 1) + [options.rate * slow]
                 for n, rate in enumerate(rates):
@@ -100,7 +113,7 @@ def main():
                           train(program, nodes, options.steps, f"by{nodes}{slow}{turn}", "--set", told))
                          for turn in range(options.rounds)]
                 even, by = (statistics.median(turn[k][0] for turn in turns) / unit for k in range(2))
-                reckoned = (2 - 2 / nodes) / slow, 1 / slow  # its own sums take longer than all else
+                reckoned = reckon(rates)
                 print(f"| {nodes} | {slow:g} | {reckoned[0]:.2f} | {even:.2f} | {reckoned[1]:.2f} | {by:.2f} | "
                       f"{by / even:.2f} |", flush=True)
                 is_right &= by < even and len({one[1] for turn in turns for one in turn}) == 1

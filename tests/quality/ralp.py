@@ -107,6 +107,8 @@ def paper_rates():
 class Net:
     """A net's bytes and times, and the graphs that stand for it."""
 
+    rate = 0.01  # of learning
+
     def __init__(self, program, name, classes, factor, images):
         self.program, self.name, self.batch, self.images = program, name, BATCHES[name], images
         subprocess.run([program, "plan", "--net", name, "--classes", str(classes), "--batch", str(self.batch),
@@ -133,7 +135,7 @@ class Net:
             text += f"[fc f{number}]\ninput = {given}\nunits = {units}\n"
             given = f"f{number}"
         text += (f"[loss bce]\ninput = {given}\n[train]\nbatch = {lanes * self.batch}\nmicro = {self.batch}\n"
-                 f"lanes = {lanes}\noptimizer = sgd 0.01\nprogressive = 0\n")
+                 f"lanes = {lanes}\noptimizer = sgd {self.rate:f}\nprogressive = 0\n")
         with open("net.cfg", "w") as file:
             file.write(text)
         run(self.program, "compile", "net.cfg", "-o", "net.bin", "-q")
