@@ -9,8 +9,8 @@ shaped by tc's tbf; one of them at SLOW times as much. They train LAYERS equal l
 hardly any computation: once as they are, with even slices, and once with cluster.bandwidth, which tells the rates.
 In units of the time that the dense part takes at RATE, prints seconds a step of both, and what
 engine/node/README.md reckons: the greatest of (1 + (K - 2) s) / b over the nodes, of share s and bandwidth b.
-Medians of ROUNDS turns; nine minutes. Status 1 unless a step by bandwidth is shorter than an even one in each case, and all
-trainings leave the same bytes; 77 with a sentence where there can be no namespaces."""
+Medians of ROUNDS turns; nine minutes. Status 1 unless a step by bandwidth is shorter than an even one in each
+case, and all trainings leave the same bytes; 77 with a sentence where there can be no namespaces."""
 import argparse
 import json
 import os
